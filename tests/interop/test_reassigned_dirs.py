@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from kstore import cli
 
 VERSION = "3.9.2"
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 Served = Node | KstoreNode
 
 
@@ -53,18 +55,25 @@ def theirs(served: Served, action: str, path: Path, *words: object) -> str:
     return run(VERSION, TOOL, *asked, *words).stdout.decode()
 
 
-def ours(served: Served, action: str, path: Path, capfd: pytest.CaptureFixture[str]) -> str:
+def ours(
+    served: Served, action: str, path: Path, capfd: pytest.CaptureFixture[str], *words: object
+) -> str:
     capfd.readouterr()
     asked = ("reassign-partitions", "--bootstrap-server", served.address, action)
-    assert cli.main([*asked, "--reassignment-json-file", str(path)]) == 0
+    assert cli.main([*asked, "--reassignment-json-file", str(path), *map(str, words)]) == 0
     return capfd.readouterr().out
 
 
 def verified(served: Served, path: Path) -> str:
     """What Kafka's tool says once the moves have ended."""
+    return once_ended(lambda: theirs(served, "--verify", path))
+
+
+def once_ended(verify: Callable[[], str]) -> str:
     until = time.monotonic() + 60
-    while "in progress" in (text := theirs(served, "--verify", path)):
+    while "in progress" in (text := verify()):
         assert time.monotonic() < until, text
+        time.sleep(0.1)
     return text
 
 
@@ -105,30 +114,95 @@ def folder_of(served: Served, name: str) -> Path:
     return found
 
 
-def test_a_move_that_is_not_complete(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """On Kafka, whose moves can be throttled: both tools report the move, and both cancel one."""
-    libs(VERSION)
-    node = Node(VERSION, tmp_path, dirs=2)
-    try:
-        node.start()
-        node.create_topic("large")
-        node.produce("large", [("k", "v" * 1000)] * 4000)  # several fetches
-        start = folder_of(node, "large-0")
-        target = second_dir(node) if start == node.log_dir else node.log_dir
-        path = moves(tmp_path / "moves.json", "large", target)
-        endings = []
-        for who in ("theirs", "ours"):
-            slowly = ("--replica-alter-log-dirs-throttle", 1)
-            theirs(node, "--execute", path, *slowly)
-            pending = theirs(node, "--verify", path)
-            assert "still in progress" in pending
-            assert ours(node, "--verify", path, capfd) == pending
+def test_a_move_that_is_not_complete(
+    served: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Both tools report the move, and both cancel one."""
+    start, path = large_topic(served, "large", tmp_path)
+    endings = []
+    for who in ("theirs", "ours"):
+        slowly = ("--replica-alter-log-dirs-throttle", 1)
+        theirs(served, "--execute", path, *slowly)
+        pending = theirs(served, "--verify", path)
+        assert "still in progress" in pending
+        assert ours(served, "--verify", path, capfd) == pending
+        if who == "theirs":
+            endings.append(theirs(served, "--cancel", path))
+        else:
+            endings.append(ours(served, "--cancel", path, capfd))
+        cancelled = once_ended(lambda: theirs(served, "--verify", path))
+        assert "is not being moved" in cancelled
+        assert ours(served, "--verify", path, capfd) == cancelled
+    assert endings[0] == endings[1]
+    assert folder_of(served, "large-0") == start
+
+
+def test_throttles(served: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Both tools slow a move down, change its throttle, and remove all throttles at its end."""
+    found: list[list[str]] = []
+    for who in ("theirs", "ours"):
+        topic = f"throttled-{who}"
+        start, path = large_topic(served, topic, tmp_path)
+
+        def tool(action: str, *options: object, who: str = who, path: Path = path) -> str:
             if who == "theirs":
-                endings.append(theirs(node, "--cancel", path))
-            else:
-                endings.append(ours(node, "--cancel", path, capfd))
-            assert "is not being moved" in theirs(node, "--verify", path)
-        assert endings[0] == endings[1]
-        assert folder_of(node, "large-0") == start
-    finally:
-        node.kill()
+                return theirs(served, action, path, *options)
+            return ours(served, action, path, capfd, *options)
+
+        printed = tool("--execute", *limits(throttle=5000, log_dirs=1))
+        slow = settings(served, topic, capfd, lambda text: f"{RATE}=1 " in text)
+        pending = tool("--verify")
+        assert "still in progress" in pending
+        printed += tool("--execute", "--additional", *limits(throttle=-1, log_dirs=10**9))
+        fast = settings(served, topic, capfd, lambda text: f"{RATE}=1000000000 " in text)
+        printed += once_ended(partial(tool, "--verify"))
+        assert folder_of(served, f"{topic}-0") != start
+        seen = [printed, slow, pending, fast]
+        assert settings(served, topic, capfd, lambda text: "=" not in text)
+        target = str(folder_of(served, f"{topic}-0"))
+        found.append([each.replace(target, "DIR").replace(topic, "TOPIC") for each in seen])
+    assert found[0] == found[1]
+    printed, slow, _, fast = found[0]
+    assert printed.count("\nWarning: You must run --verify periodically, until") == 2
+    assert printed.count("\nThe inter-broker throttle limit was set to 5000 B/s\n") == 1
+    assert "\nThe replica-alter-dir throttle limit was set to 1000000000 B/s\n" in printed
+    assert [line.split()[0] for line in slow.splitlines() if line.startswith(" ")] == [
+        "follower.replication.throttled.rate=5000",
+        "leader.replication.throttled.rate=5000",
+        f"{RATE}=1",
+        "follower.replication.throttled.replicas=",
+        "leader.replication.throttled.replicas=0:1",
+    ]
+    assert fast == slow.replace(f"{RATE}=1", f"{RATE}=1000000000")
+
+
+def large_topic(served: Served, topic: str, tmp_path: Path) -> tuple[Path, Path]:
+    """A topic whose move takes several fetches: its directory, and a file that moves it."""
+    served.create_topic(topic)
+    served.produce(topic, [("k", "v" * 1000)] * 4000)
+    start, other = folder_of(served, f"{topic}-0"), second_dir(served)
+    target = other if start == served.log_dir else served.log_dir
+    return start, moves(tmp_path / f"{topic}.json", topic, target)
+
+
+def limits(*, throttle: int, log_dirs: int) -> tuple[object, ...]:
+    return "--throttle", throttle, "--replica-alter-log-dirs-throttle", log_dirs
+
+
+def settings(
+    served: Served,
+    topic: str,
+    capfd: pytest.CaptureFixture[str],
+    is_wanted: Callable[[str], bool],
+) -> str:
+    """What is set of the broker and the topic; a change reaches Kafka's broker after a while."""
+    until = time.monotonic() + 60
+    while True:
+        capfd.readouterr()
+        for kind, name in (("brokers", "1"), ("topics", topic)):
+            asked = ("--entity-type", kind, "--entity-name", name)
+            cli.main(["configs", "--bootstrap-server", served.address, "--describe", *asked])
+        if is_wanted(text := capfd.readouterr().out):
+            return text
+        assert time.monotonic() < until, text
+        time.sleep(0.1)

@@ -279,6 +279,17 @@ REASSIGN = Tool(
         "--generate --topics-to-move-json-file FILE:topics", "--generate --broker-list 1",
         "--generate --reassignment-json-file FILE:moved", "--list --disable-rack-aware",
         "--verify --reassignment-json-file FILE:moved --broker-list 1",
+        "--execute --reassignment-json-file FILE:moved --throttle 5 --additional "
+        "--replica-alter-log-dirs-throttle 0",
+        "--execute --reassignment-json-file FILE:moved --throttle -5",
+        "--execute --reassignment-json-file FILE:moved --replica-alter-log-dirs-throttle=6",
+        "--verify --reassignment-json-file FILE:moved", "--list --additional",
+        *(f"--verify --reassignment-json-file FILE:moved {each}"
+          for each in ("--throttle 5", "--additional", "--timeout 5",
+                       "--replica-alter-log-dirs-throttle 0")),
+        "--cancel --reassignment-json-file FILE:moved --additional",
+        "--execute --reassignment-json-file FILE:moved --preserve-throttles",
+        "--execute @ --reassignment-json-file FILE:moved --throttle",
     ),
     {
         **{
@@ -290,6 +301,7 @@ REASSIGN = Tool(
             )
         },
         "--verify --reassignment-json-file FILE:missing": "errors are on standard error",
+        "--execute --reassignment-json-file FILE:moved --throttle x": _USAGE,
     },
 )  # fmt: skip
 CONSUMER = Tool(

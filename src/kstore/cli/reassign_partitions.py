@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore.arguments import whole_number
@@ -13,12 +13,14 @@ from kstore.cli.common import (
     open_server,
     read_text_file,
 )
+from kstore.cli.reassign_throttles import clear_throttles, set_throttles
 from kstore.cli.server_options import add_server
 from kstore.errors import KStoreError
-from kstore.integers import INT64_MAX
+from kstore.integers import INT64_MAX, INT64_MIN
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from kstore.remote.admin import Reassignment
     from kstore.remote.store import RemoteStore
 
 ACTIONS = ("generate", "list", "verify", "execute", "cancel")
@@ -40,18 +42,30 @@ Moves partitions between the log directories of a broker. The file is Kafka's:
 --cancel ends the moves in the file that are not complete: the partitions stay where they are.
 "any" in log_dirs leaves a replica where it is. The replicas must be those that the partition has:
 to move them between brokers of a Kafka cluster, use Kafka's own tool. --verify says whether the
-moves ended.
+moves ended, and removes the throttles once they have.
+
+--replica-alter-log-dirs-throttle limits the moves of a broker. --throttle limits what brokers of a
+Kafka cluster copy from each other, and has nothing to limit on one broker. To change a throttle,
+repeat --execute with --additional.
 """
 _ANY = "any"
-_BROKER_THROTTLES = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
-_TOPIC_THROTTLES = (
-    "leader.replication.throttled.replicas",
-    "follower.replication.throttled.replicas",
-)
+_OF_GENERATE = ("topics-to-move-json-file", "broker-list")
+_THROTTLES = ("throttle", "replica-alter-log-dirs-throttle")
+# What an action may have besides what it must have.
+_PERMITTED: Mapping[str, tuple[str, ...]] = {
+    "generate": ("disable-rack-aware",),
+    "list": (),
+    "verify": ("preserve-throttles",),
+    "execute": ("additional", *_THROTTLES, "timeout"),
+    "cancel": ("preserve-throttles", "timeout"),
+}
+_OPTIONS = (
+    "reassignment-json-file", *_OF_GENERATE, "disable-rack-aware", "preserve-throttles",
+    "additional", *_THROTTLES, "timeout",
+)  # fmt: skip
+
+
+Running = Mapping[TopicPartition, "Reassignment"]
 
 
 class Move(NamedTuple):
@@ -81,9 +95,14 @@ def describe(parser: ToolParser) -> None:
         help="without effect: a move begins at once")  # fmt: skip
     parser.add_argument("--preserve-throttles", action="store_true",
         help="do not remove the throttles of the brokers and topics")  # fmt: skip
-    parser.hints["--additional"] = "that concerns moves between brokers: use Kafka's own tool"
-    for name in ("--throttle", "--replica-alter-log-dirs-throttle"):
-        parser.hints[name] = "moves of a server are not throttled; 'kstore log-dirs --move' can be"
+    rate = whole_number(INT64_MIN, INT64_MAX)
+    parser.add_argument("--throttle", type=rate, metavar="BYTES",
+        help="--execute: bytes a second between brokers; below 0: as it is")  # fmt: skip
+    parser.add_argument("--replica-alter-log-dirs-throttle", type=rate, metavar="BYTES",
+        help="--execute: bytes a second between the log directories of a broker; "
+        "below 0: as it is")  # fmt: skip
+    parser.add_argument("--additional", action="store_true",
+        help="--execute: also while reassignments are in progress")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -103,22 +122,28 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     path = arguments.reassignment_json_file
     moves = parse_moves(read_text_file(path), path)
+    from kstore.remote.admin import list_reassignments
+
     with open_server(arguments) as store:
+        running = list_reassignments(store.cluster)
+        if action == "execute" and running and not arguments.additional:
+            raise KStoreError(
+                "Cannot execute because there is an existing partition assignment.  Use "
+                "--additional to override this and create a new partition assignment in addition "
+                "to the existing one. The --additional flag can also be used to change the "
+                "throttle by resubmitting the current reassignment."
+            )
         check_replicas(store, moves)
-        return _RUN[action](store, arguments, moves)
+        return _RUN[action](store, arguments, moves, running)
 
 
 def check(arguments: argparse.Namespace, action: str) -> None:
     """Check the options of an action by Kafka's rules."""
-    of_generate = ("topics-to-move-json-file", "broker-list")
-    required: dict[str, tuple[str, ...]] = {"list": (), "generate": of_generate}
+    required: dict[str, tuple[str, ...]] = {"list": (), "generate": _OF_GENERATE}
     needed = required.get(action, ("reassignment-json-file",))
-    permitted = (*needed, "disable-rack-aware") if action == "generate" else needed
-    given = [
-        name
-        for name in ("reassignment-json-file", *of_generate, "disable-rack-aware")
-        if getattr(arguments, name.replace("-", "_")) not in (None, False)
-    ]
+    permitted = (*needed, *_PERMITTED[action])
+    values = {name: getattr(arguments, name.replace("-", "_")) for name in _OPTIONS}
+    given = [name for name, value in values.items() if value is not None and value is not False]
     for name in needed:
         if name not in given:
             raise WrongOptionsError(f'Missing required argument "[{name}]"')
@@ -216,10 +241,13 @@ def print_reassignments(store: "RemoteStore") -> None:
         print(line)
 
 
-def execute(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move]) -> int:
-    """Begin the moves of all replicas whose directory is named."""
-    del arguments
+def execute(
+    store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move], running: Running
+) -> int:
+    """Set the throttles, then begin the moves of all replicas whose directory is named."""
     print_current(store, moves)
+    replicas = {move.tp: move.replicas for move in moves}
+    set_throttles(store, arguments, replicas, wanted_dirs(moves), running)
     names = sorted(move.tp for move in moves)
     print(f"Successfully started partition reassignment{_s(names)} for {_joined(names)}")
     begin(store, wanted_dirs(moves))
@@ -258,26 +286,33 @@ def begin(store: "RemoteStore", wanted: dict[int, dict[TopicPartition, str]]) ->
         raise KStoreError(f"Failed to start log directory moves: {'; '.join(failed)}")
 
 
-def verify(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move]) -> int:
-    """Print whether each partition's move has ended; as in Kafka, return 0 in any case."""
+def verify(
+    store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move], running: Running
+) -> int:
+    """Print whether each partition's move has ended; as in Kafka, return 0 in any case.
+
+    The throttles are removed once these moves, and all reassignments of the cluster, have ended.
+    """
     print("Status of partition reassignment:")
-    for move in moves:
-        print(f"Reassignment of partition {move.tp.topic}-{move.tp.partition} is completed.")
-    is_moving = False
+    for tp in sorted(move.tp for move in moves):
+        state = "still in progress" if tp in running else "completed"
+        print(f"Reassignment of partition {tp.topic}-{tp.partition} is {state}.")
+    is_moving = bool(running)
     if not wanted_dirs(moves):
         print()
     for broker, dirs in sorted(wanted_dirs(moves).items()):
         current, future = located(store, broker)
         for tp, path in sorted(dirs.items()):
-            name = f"{tp.topic}-{tp.partition}-{broker}"
-            print(state_of(name, path, current.get(tp), future.get(tp)))
+            print(state_of(tp, broker, path, current.get(tp), future.get(tp)))
             is_moving = is_moving or tp in future
     if not is_moving and not arguments.preserve_throttles:
-        clear_throttles(store, moves)
+        clear_throttles(store, [move.tp for move in moves])
     return 0
 
 
-def cancel(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move]) -> int:
+def cancel(
+    store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move], _running: Running
+) -> int:
     """End the moves that are not complete."""
     print("None of the specified partition reassignments are active.")
     back: dict[int, dict[TopicPartition, str]] = {}
@@ -291,7 +326,7 @@ def cancel(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move
     else:
         print("None of the specified partition moves are active.", end="")
     if not arguments.preserve_throttles:
-        clear_throttles(store, moves)
+        clear_throttles(store, [move.tp for move in moves])
     return 0
 
 
@@ -311,20 +346,6 @@ def located(
     return current, future
 
 
-def clear_throttles(store: "RemoteStore", moves: list[Move]) -> None:
-    """Remove the throttles of all brokers, and of the topics, that an earlier move had set."""
-    from kstore.remote.topic import BROKER, TOPIC, alter_settings
-
-    brokers = store.cluster.nodes
-    print(f"Clearing broker-level throttles on broker{_s(brokers)} {_comma(brokers)}")
-    for broker in brokers:
-        alter_settings(store, BROKER, str(broker), {}, _BROKER_THROTTLES)
-    topics = sorted({move.tp.topic for move in moves})
-    print(f"Clearing topic-level throttles on topic{_s(topics)} {_comma(topics)}")
-    for topic in topics:
-        alter_settings(store, TOPIC, topic, {}, _TOPIC_THROTTLES)
-
-
 def _s(things: Sequence[object]) -> str:
     return "s" if len(things) > 1 else ""
 
@@ -337,17 +358,23 @@ def _joined(partitions: Iterable[TopicPartition]) -> str:
     return _comma(f"{tp.topic}-{tp.partition}" for tp in partitions)
 
 
-def state_of(name: str, target: str, current: str | None, future: str | None) -> str:
+def state_of(
+    tp: TopicPartition, broker: int, target: str, current: str | None, future: str | None
+) -> str:
     """The state of a move in the format of Kafka's tool."""
+    name, where = f"{tp.topic}-{tp.partition}", f"on broker {broker}"
     if future == target:
-        return f"Reassignment of replica {name} is still in progress."
+        return f"Reassignment of replica {name}-{broker} is still in progress."
     if future is not None:
-        return f"Partition {name} is being moved to log dir {future} instead of {target}."
+        return f"Partition {name} {where} is being moved to log dir {future} instead of {target}."
     if current == target:
-        return f"Reassignment of replica {name} completed successfully."
+        return f"Reassignment of replica {name}-{broker} completed successfully."
     if current is None:
-        return f"Partition {name} is not found in any live log dir on its broker."
-    return f"Partition {name} is not being moved but is still in log dir {current}, not {target}."
+        return (
+            f"Partition {name} is not found in any live log dir {where}. There is likely an "
+            "offline log directory on the broker."
+        )
+    return f"Partition {name} {where} is not being moved from log dir {current} to {target}."
 
 
 _RUN = {"execute": execute, "verify": verify, "cancel": cancel}

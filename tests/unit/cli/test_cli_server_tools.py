@@ -93,7 +93,7 @@ def test_moves_between_directories(broker: Broker, tool: Tool, tmp_path: Path) -
     assert (status, lines) == (0, [
         "Status of partition reassignment:",
         "Reassignment of partition orders-0 is completed.",
-        f"Partition orders-0-0 is not being moved but is still in log dir {where}, not /nowhere.",
+        f"Partition orders-0 on broker 0 is not being moved from log dir {where} to /nowhere.",
         "Clearing broker-level throttles on broker 0",
         "Clearing topic-level throttles on topic orders",
     ])  # fmt: skip
