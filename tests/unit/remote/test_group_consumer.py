@@ -108,7 +108,8 @@ def test_what_stays_is_not_given_up(kind: str, join: Join) -> None:
     assert {tuple(numbers) for _, numbers in first.events[2:]} <= {()}
     second.close()
     wait_until(lambda: first.events[-1] == ("assigned", [2, 3]), first)
-    assert second.events[0] == ("assigned", [])
+    # It may have got nothing first: the other member gives up its partitions in between.
+    assert next(event for event in second.events if event[1]) == ("assigned", [2, 3])
     assert second.events[-1] == ("revoked", [2, 3])
     first.close()
     assert first.events[-1] == ("revoked", ALL)
