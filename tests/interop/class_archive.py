@@ -69,7 +69,7 @@ def _tool_classes(version: str, main: str, words: tuple[str, ...], found: Path) 
     except subprocess.TimeoutExpired:
         process.terminate()
         process.wait()
-    return set(found.read_text().splitlines())
+    return set(found.read_text().splitlines()) if found.exists() else set()
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class SegmentDeleter:
             if offset > state.segments.start_offset:
                 state.segments = SegmentList(state.segments.views, offset)
                 state.watchers.note(LogEvents.START)
-                state.save_epochs(state.epochs.truncate_from_start(offset))
+                state.save_shorter_epochs(state.epochs.truncate_from_start(offset))
             views = state.segments.views
             below = 0
             while below + 1 < len(views) and views[below + 1].base_offset <= offset:
@@ -82,7 +82,7 @@ class SegmentDeleter:
             state.unsynced_segments = [
                 view for view in state.unsynced_segments if view not in gone_views
             ]
-            state.save_epochs(state.epochs.truncate_from_start(start))
+            state.save_shorter_epochs(state.epochs.truncate_from_start(start))
             due = state.now_ms() + state.config.file_delete_delay_ms
             for number, view in enumerate(gone):
                 if number:  # a power cut must not keep a later rename and lose an earlier one

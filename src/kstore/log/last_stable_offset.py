@@ -48,7 +48,11 @@ class LastStableOffset:
                     walker is None
                     or not start <= walker.state.next_offset <= end
                     # Its files were listed again: rolled, or truncated and grown beyond the walk.
-                    or (active is not self._walked and not walker.is_in_log())
+                    # Another process may also cut and extend the file without any such sign.
+                    or (
+                        (active is not self._walked or walker.state.last_beginning)
+                        and not walker.is_in_log()
+                    )
                 ):
                     walker = self._walker = self._begin(start, end)
                 self._walked, state = active, walker.state

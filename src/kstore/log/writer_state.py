@@ -8,12 +8,13 @@ The log stays usable when any change of it is interrupted: a segment counts from
 a :class:`SegmentList` with it is assigned to ``segments``.
 """
 
+import logging
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from errno import ENOENT
+from errno import EDQUOT, ENOENT, ENOSPC
 
 from kstore._native.append.record_appender import RecordAppender
 from kstore._native.append.reentrant_lock import ReentrantLock
@@ -25,6 +26,7 @@ from kstore.errors import (
     ForkedError,
     LogDirOfflineError,
     LogFailedError,
+    StorageError,
 )
 from kstore.files import filenames
 from kstore.files.files import Files
@@ -37,6 +39,7 @@ from kstore.recovery.loader import LoadedLog
 from kstore.recovery.lost_segments import LostRecords
 from kstore.segment.segment import Truncation
 
+_LOGGER = logging.getLogger("kstore")
 _STATES: "weakref.WeakSet[WriterState]" = weakref.WeakSet()
 
 
@@ -72,6 +75,8 @@ class WriterState:
         A truncation whose files are not changed yet.
     truncations
         The offsets to which the log was truncated since it was opened, in order. Only added to.
+    epochs_due
+        The leader epoch checkpoint could not be written: the next change writes it.
     retired
         A heap of (time after which the files are removed, base offset).
     """
@@ -110,6 +115,7 @@ class WriterState:
         self.directory_synced = 0
         self.pending_truncation: Truncation | None = None
         self.truncations: list[int] = []
+        self.epochs_due = False
         self.retired: list[tuple[int, int]] = []
         self.is_closing = False  # ends a running compaction soon
         self.is_closed = False
@@ -226,8 +232,21 @@ class WriterState:
 
     def save_epochs(self, is_changed: bool) -> None:
         """Write the leader epoch checkpoint, if the epochs have changed."""
-        if is_changed:
+        if is_changed or self.epochs_due:
             self.epochs.save(self.files, os.path.join(self.directory, filenames.LEADER_EPOCHS))
+            self.epochs_due = False
+
+    def save_shorter_epochs(self, is_changed: bool) -> None:
+        """The same after a deletion of old records; later, on a full disk, so that a deletion can
+        free space: until then the file has epochs that begin before the log does, as after a crash.
+        """
+        try:
+            self.save_epochs(is_changed)
+        except StorageError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                raise
+            self.epochs_due = True
+            _LOGGER.warning("%s: the epochs of deleted records remain: %s", self.directory, error)
 
     @property
     def is_source(self) -> bool:

@@ -18,6 +18,7 @@ from kstore.log.read_committed import HeaderWalker
 from kstore.log.writable_log import WritableLog
 from oracle.plain import PlainRecord
 from oracle.writer import batch
+from support.logs import open_log, read_log
 from support.waiting import until
 
 WAIT = 20  # seconds, which no test takes
@@ -154,3 +155,32 @@ def test_a_change_of_names_alone_begins_no_other_walk(
     assert reader.last_stable_offset == 1
     assert reader.segments is not before
     assert len(begun) == 1
+
+
+def test_a_file_that_is_cut_and_extended_in_place(tmp_path: Path) -> None:
+    """As a Kafka broker does with its active segment: no name changes, and the end never falls."""
+    contents = []
+    for name, is_open in (("one", True), ("other", False)):
+        (tmp_path / name).mkdir()
+        log = open_log(tmp_path / name)
+        log.append(b"a")
+        if is_open:
+            open_transaction(log, 1)
+        else:
+            log.append_as_leader(batch([PlainRecord(0, 0, b"", b"open", ())]))  # as large
+            log.extend([b"b"] * 2)
+        contents.append(
+            (tmp_path / name / f"{0:020}.log").read_bytes()[: log.segments.views[-1].size]
+        )
+        log.close()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    file = shared / f"{0:020}.log"
+    file.write_bytes(contents[0])
+    settle(shared, 1_000_000_000)
+    reader = read_log(shared)
+    assert (reader.last_stable_offset, reader.end_offset) == (1, 2)
+    with file.open("r+b") as changed:
+        changed.write(contents[1])
+    assert (reader.end_offset, reader.last_stable_offset) == (4, 4)
+    reader.close()
