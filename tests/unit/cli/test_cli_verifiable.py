@@ -97,7 +97,7 @@ def test_a_rebalance_is_an_event(broker: Broker) -> None:
             assert len(read_until(first, "partitions_revoked")["partitions"]) == 2
             assert len(read_until(first, "partitions_assigned")["partitions"]) == 1
             second.send_signal(signal.SIGTERM)
-            assert second.wait(WAIT) == 143
+            assert second.wait(WAIT) == 143, second.stderr and second.stderr.read()
         assert len(read_until(first, "partitions_assigned")["partitions"]) == 2
         first.send_signal(signal.SIGINT)
         assert first.wait(WAIT) == 130
