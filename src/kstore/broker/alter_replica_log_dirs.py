@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kstore.compaction.throttler import NO_LIMIT, Throttler
-from kstore.errors import KStoreError
+from kstore.errors import ClosedError, KStoreError
+from kstore.files.filenames import FUTURE
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -52,6 +53,20 @@ class AlterReplicaLogDirs:
             if self._threads < max(1, len(self._store.paths)):
                 self._start_thread(key)
 
+    def resume(self) -> None:
+        """Continue the moves that a stop or a crash interrupted, as Kafka's broker does: those of
+        the unfinished copies in the store's directories."""
+        catalog = self._store._manager.catalog
+        for each in list(catalog.retired):
+            key, path = (each.name.topic, each.name.partition), each.log_dir.path
+            is_copy = each.name.state == FUTURE and each.log_dir.offline is None
+            if is_copy and key[1] in catalog.topics.get(key[0], {}):
+                _LOGGER.info("continuing the move of %s-%d to %s", *key, path)
+                try:
+                    self.request(*key, path)
+                except KStoreError as error:
+                    _LOGGER.error("the move of %s-%d does not continue: %s", *key, error)
+
     def _start_thread(self, key: PartitionKey) -> None:
         thread = threading.Thread(target=self._run, name="kstore-replica-move", daemon=True)
         try:
@@ -93,6 +108,8 @@ class AlterReplicaLogDirs:
                 _LOGGER.info("moved %s-%d from %s to %s", *key, moved.source, moved.target)
             except _TargetChangedError:
                 pass
+            except ClosedError:
+                _LOGGER.info("the move of %s-%d to %s continues at the next start", *key, path)
             except KStoreError as error:
                 _LOGGER.error("%s-%d was not moved to %s: %s", *key, path, error)
             except Exception:

@@ -43,6 +43,7 @@ class LogDirHandlers:
         self._moves = AlterReplicaLogDirs(services.store)
         services.metadata.on_change(self._follow_settings)
         self._follow_settings(None, services.metadata.image)
+        self._moves.resume()
 
     def apis(self) -> list[Api]:
         return [

@@ -258,6 +258,29 @@ def test_the_close_of_the_store_ends_a_throttled_move(
     finish_moves()
 
 
+def test_an_interrupted_move_continues_at_the_next_start(
+    client: Client, store: kstore.Store, dirs: list[str]
+) -> None:
+    target = other_dir(store, dirs, "a")
+    set_rate(client, 1)
+    assert move(client, (target, "a", [0])) == {("a", 0): 0}
+    wait_for_first_bytes(client)
+    client.metadata.close()
+    store.close()
+    finish_moves()
+    with kstore.open(dirs) as again:
+        assert os.path.dirname(again["a"][0].path) != target
+        metadata = local_metadata(again)
+        client = Client(LogDirHandlers, metadata=metadata, store=again)
+        set_rate(client, None)
+        finish_moves()
+        assert [(log_dir, is_future) for log_dir, _, is_future in copies(client)] == [
+            (target, False)
+        ]
+        assert [record.value for record in again["a"][0]] == [b"%d" % n for n in range(100)]
+        metadata.close()
+
+
 def test_all_moves_together_have_one_rate(
     client: Client, store: kstore.Store, dirs: list[str]
 ) -> None:
