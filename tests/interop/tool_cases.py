@@ -324,7 +324,7 @@ CONSUMER = Tool(
          "--nope",
         "--topic orders --from-beginning --consumer-property auto.offset.reset=latest",
         "--topic orders --timeout-ms x", "--topic orders -",
-        *(f"--topic orders --partition 1 --offset 1 --max-messages 2 --formatter {each}"
+        *(f"--topic orders --partition 0 --offset 1 --max-messages 2 --formatter {each}"
           for each in ("kafka.tools.LoggingMessageFormatter", "kafka.tools.NoOpMessageFormatter",
                        _T + "consumer.LoggingMessageFormatter --property print.key=true")),
     ),
