@@ -8,20 +8,10 @@ from base64 import b64decode
 from pathlib import Path
 
 from interop.kafka_jars import ToolError, compiled, java_command, run
-from kstore._native.append.encode import BatchBuffer
+from support.segments import write_pairs
 
 _MAIN = {"3": "kafka.tools.DumpLogSegments", "4": "org.apache.kafka.tools.DumpLogSegments"}
 API = "org.apache.kafka.tools.api"
-
-
-def segment(tmp_path: Path, pairs: list[tuple[bytes | None, bytes | None]]) -> Path:
-    buffer = BatchBuffer()
-    buffer.reset()
-    for key, value in pairs:
-        buffer.put(value, key, [], 1000)
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(buffer.to_bytes(0, 3))
-    return path
 
 
 def both(kafka: str, path: Path, *options: str) -> tuple[str, str]:
@@ -36,7 +26,7 @@ def both(kafka: str, path: Path, *options: str) -> tuple[str, str]:
 
 
 def test_decoder_classes(kafka: str, tmp_path: Path) -> None:
-    path = segment(
+    path = write_pairs(
         tmp_path,
         [
             (struct.pack(">i", -5), struct.pack(">q", 7)),
@@ -75,7 +65,7 @@ def test_remote_log_metadata(kafka: str, tmp_path: Path) -> None:
         raise ToolError(done.stderr[-3000:])
     values = [b64decode(line) for line in done.stdout.split()]
     assert {value[1] for value in values} == {0, 1, 2, 3}, "of each kind"
-    path = segment(tmp_path, [(None, value) for value in values])
+    path = write_pairs(tmp_path, [(None, value) for value in values])
     theirs, ours = both(kafka, path, "--remote-log-metadata-decoder")
     if kafka[0] == "3":  # the field is of Kafka 4
         ours = ours.replace(", txnIdxEmpty=false", "")

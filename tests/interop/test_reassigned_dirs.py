@@ -1,7 +1,6 @@
 """reassign-partitions prints and does what Kafka's tool does, on Kafka and on kstore."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from interop.kafka_jars import libs, run
 from interop.kstore_node import KstoreNode
 from interop.node import Node
 from kstore import cli
+from support.waiting import until
 
 VERSION = "3.9.2"
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -70,11 +70,14 @@ def verified(served: Served, path: Path) -> str:
 
 
 def once_ended(verify: Callable[[], str]) -> str:
-    until = time.monotonic() + 60
-    while "in progress" in (text := verify()):
-        assert time.monotonic() < until, text
-        time.sleep(0.1)
-    return text
+    said: list[str] = []
+
+    def has_ended() -> bool:
+        said.append(verify())
+        return "in progress" not in said[-1]
+
+    until(has_ended, said=lambda: said[-1])
+    return said[-1]
 
 
 def second_dir(served: Served) -> Path:
@@ -196,13 +199,15 @@ def settings(
     is_wanted: Callable[[str], bool],
 ) -> str:
     """What is set of the broker and the topic; a change reaches Kafka's broker after a while."""
-    until = time.monotonic() + 60
-    while True:
+    said: list[str] = []
+
+    def is_set() -> bool:
         capfd.readouterr()
         for kind, name in (("brokers", "1"), ("topics", topic)):
             asked = ("--entity-type", kind, "--entity-name", name)
             cli.main(["configs", "--bootstrap-server", served.address, "--describe", *asked])
-        if is_wanted(text := capfd.readouterr().out):
-            return text
-        assert time.monotonic() < until, text
-        time.sleep(0.1)
+        said.append(capfd.readouterr().out)
+        return is_wanted(said[-1])
+
+    until(is_set, said=lambda: said[-1])
+    return said[-1]

@@ -1,7 +1,10 @@
 """Partition directories built by hand: batches of one record, segments, their indexes."""
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
+from kstore._native.append.encode import BatchBuffer
 from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import Files
@@ -64,3 +67,14 @@ def check_indexes(directory, base, data):
     assert found[filenames.log_name(base)] == data
     assert found[filenames.index_name(base)] == writer.offset_index(expected.index, base)
     assert found[filenames.time_index_name(base)] == writer.time_index(expected.time_index, base)
+
+
+def write_pairs(folder: Path, pairs: Iterable[tuple[bytes | None, bytes | None]]) -> Path:
+    """The log file of a segment with one batch of these keys and values."""
+    buffer = BatchBuffer()
+    buffer.reset()
+    for key, value in pairs:
+        buffer.put(value, key, [], 1000)
+    path = folder / "00000000000000000000.log"
+    path.write_bytes(buffer.to_bytes(0, 3))
+    return path

@@ -440,10 +440,11 @@ class TransactionService:
     def _restore_ends(
         self, log: "Log", found: "list[ProducerEntry]", ends: dict[int, bool]
     ) -> None:
-        key = (log.topic, log.partition)
+        key, coordinator = (log.topic, log.partition), self.coordinator
         for entry in found:
-            if not self.coordinator.is_open(entry.producer_id, key):
-                work = partial(restore_end, log, entry, ends[entry.producer_id])
+            producer_id = entry.producer_id
+            if coordinator.knows(producer_id) and not coordinator.is_open(producer_id, key):
+                work = partial(restore_end, log, entry, ends[producer_id])
                 self._services.workers.submit(key, work, lambda *_: None)
 
     def _found_open(self, log: "Log", found: "list[ProducerEntry]") -> None:

@@ -221,8 +221,8 @@ class Log(ReadableLog, GuessedNames):
         """Make offset the log end; removes all of the batch that contains it, and later ones.
 
         Returns the log end, which stays the same if offset is beyond it. If the end marker of a
-        transaction is removed, but not its records, the store writes the marker again at the new
-        end, with a warning.
+        transaction of the store's own coordinator is removed, but not its records, the marker is
+        written again at the new end, with a warning.
         Later appends still carry the epoch of :meth:`begin_epoch`.
         """
 

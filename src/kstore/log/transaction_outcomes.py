@@ -56,8 +56,9 @@ class TransactionOutcomes:
         the slice, read for ``first``, that the answer is for; ``mark`` is from before it was read.
         ``beyond_stable``: stop may lie beyond the last stable offset.
 
-        Raises LogTruncationError where the log was truncated meanwhile, and the outcome of a
-        transaction in the slice is not known any more.
+        Where the outcome of a transaction in the slice is not known any more, it raises
+        LogTruncationError if the log was truncated meanwhile, OffsetOutOfRangeError if the slice
+        was deleted.
         """
         with self._lock:
             walker = self._walk(first, stop, data, mark)
@@ -129,7 +130,14 @@ class TransactionOutcomes:
                 raise
         return self.mark() == mark
 
-    def _truncated(self, offset: int) -> LogTruncationError:
+    def _truncated(self, offset: int) -> OffsetOutOfRangeError:
+        start = self._log.start_offset
+        if offset < start:
+            return OffsetOutOfRangeError(
+                f"the log starts at offset {start} now: records were deleted while they were read",
+                path=self._log.path,
+                offset=offset,
+            )
         return LogTruncationError(
             "the log was truncated while it was read: which transactions were committed from this "
             "offset on is not known any more; read it again",

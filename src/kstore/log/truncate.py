@@ -47,6 +47,10 @@ class Truncator:
         Published bytes are never truncated in place: the segment's beginning is copied and renamed
         over it, so readers keep the old file (Kafka: UnifiedLog.truncateTo, by complete batches).
         """
+        return self._truncate_to(offset, is_own=True)
+
+    def _truncate_to(self, offset: int, *, is_own: bool) -> int:
+        """``is_own``: not for a leader, whose log has the ends of transactions that are removed."""
         state, active = self._state, self._active
         state.check_lock_order()
         with state.flush_lock, state.lock:
@@ -63,7 +67,7 @@ class Truncator:
             if offset >= state.segments.end_offset:
                 self._truncate_epochs(state.segments.end_offset, start_offset)
                 return state.segments.end_offset
-            ends = self._removed_ends(offset)
+            ends = self._removed_ends(offset) if is_own else {}
             active.close_files()
             # Zeros below the checkpoint's recovery point would count as corruption.
             self._unreported += 1
@@ -116,7 +120,7 @@ class Truncator:
                 if latest is None or known < 0 or latest.epoch <= epoch:
                     return state.segments.end_offset
                 state.begun_epoch = -1
-            self.truncate_to(end)
+            self._truncate_to(end, is_own=False)
         return state.segments.end_offset
 
     def _truncate_epochs(self, end: int, start_offset: int) -> None:

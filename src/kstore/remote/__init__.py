@@ -18,6 +18,7 @@ Modules:
 - group_consumer: Reads the partitions that a consumer group of a cluster assigns
 - groups: Group administration: states, members, committed offsets
 - membership: A member of a consumer group, by Kafka's classic protocol
+- membership_counts: Counts the requests of a member of a group, by either protocol
 - offsets: Offsets of many partitions, with one request to each leader
 - produce_counts: Counts the records that a producer sends, in total and by topic
 - quotas: Quotas of a cluster's clients, and the users of SCRAM

@@ -15,9 +15,9 @@ from kstore.remote.answer_errors import raise_for
 from kstore.remote.cluster import Cluster
 from kstore.remote.coordinators import GROUP, ask_coordinator
 from kstore.remote.groups import by_topic, commit_offsets
+from kstore.remote.membership_counts import MembershipCounts
 from kstore.topic_partition import TopicPartition
 
-_METRICS = "coordinator-metrics"
 _PAUSE = 0.1  # seconds between attempts to join
 _ATTEMPTS = 5  # of a commit, whose epoch the coordinator may raise meanwhile
 _LEAVES, _LEAVES_FOR_A_WHILE = -1, -2  # epochs; the second is that of a static member
@@ -68,7 +68,7 @@ class ConsumerMembership:
         self._target: tuple[TopicPartition, ...] = ()
         self._owned: tuple[TopicPartition, ...] | None = None  # None: not a member yet
         self._ids: dict[str, bytes] = {}
-        cluster.metrics.count("heartbeat", 0, group=_METRICS)
+        self._counts = MembershipCounts(cluster.metrics)
 
     @property
     def keeps_partitions(self) -> bool:
@@ -164,9 +164,7 @@ class ConsumerMembership:
             ConsumerGroupHeartbeatResponse,
             code_of=lambda answer: answer.error_code,
         )
-        self._cluster.metrics.count("heartbeat", group=_METRICS)
-        took = (time.monotonic() - began) * 1000
-        self._cluster.metrics.largest("heartbeat-response-time", took, group=_METRICS)
+        self._counts.heartbeat(began)
         if answer.error_code in _LOST:
             self._lose()
             return
@@ -229,9 +227,7 @@ class ConsumerMembership:
             self._beat(self._request())  # its answer has the epoch
             if self.epoch <= 0:
                 return False
-        self._cluster.metrics.count("commit", group=_METRICS)
-        took = (time.monotonic() - began) * 1000
-        self._cluster.metrics.measure("commit-latency", took, group=_METRICS)
+        self._counts.succeeded("commit", "commit-latency", began)
         return True
 
     def leave(self) -> None:

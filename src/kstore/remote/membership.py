@@ -16,9 +16,9 @@ from kstore.remote.answer_errors import raise_for
 from kstore.remote.cluster import Cluster
 from kstore.remote.coordinators import GROUP, ask_coordinator
 from kstore.remote.groups import assigned_partitions, commit_offsets
+from kstore.remote.membership_counts import MembershipCounts
 from kstore.topic_partition import TopicPartition
 
-_METRICS = "coordinator-metrics"
 _PAUSE = 0.1  # seconds between attempts to join
 _PATIENCE = 2  # rebalances, each of its timeout, that other members may begin meanwhile
 # Codes after which a member rejoins, and the code after which it needs a new member id.
@@ -73,7 +73,7 @@ class Membership:
         self._interval = heartbeat_interval_ms / 1000
         self._next_heartbeat = 0.0
         self._is_current = False
-        cluster.metrics.count("heartbeat", 0, group=_METRICS)  # a short membership sends none
+        self._counts = MembershipCounts(cluster.metrics)
 
     @property
     def keeps_partitions(self) -> bool:
@@ -142,7 +142,7 @@ class Membership:
         raise_for(answer.error_code, None, f"group {self.group}")
         self.member_id = answer.member_id
         self.generation = answer.generation_id
-        self._count("join", "join-time", began)
+        self._counts.succeeded("join", "join-time", began)
         return answer
 
     def _sync(self, joined: JoinGroupResponse) -> bytes | None:
@@ -171,7 +171,7 @@ class Membership:
         if self._lost(answer.error_code):
             return None
         raise_for(answer.error_code, None, f"group {self.group}")
-        self._count("sync", "sync-time", began)
+        self._counts.succeeded("sync", "sync-time", began)
         return answer.assignment
 
     def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.Assignments]:
@@ -220,9 +220,7 @@ class Membership:
                 HeartbeatResponse,
                 code_of=lambda answer: answer.error_code,
             )
-            self._cluster.metrics.count("heartbeat", group=_METRICS)
-            took = (time.monotonic() - began) * 1000
-            self._cluster.metrics.largest("heartbeat-response-time", took, group=_METRICS)
+            self._counts.heartbeat(began)
             if not self._lost(answer.error_code):
                 raise_for(answer.error_code, None, f"group {self.group}")
             self._next_heartbeat = time.monotonic() + self._interval
@@ -254,14 +252,8 @@ class Membership:
             if self._lost(error.code):
                 return False
             raise
-        self._count("commit", "commit-latency", began)
+        self._counts.succeeded("commit", "commit-latency", began)
         return True
-
-    def _count(self, name: str, duration: str, began: float) -> None:
-        """Count a request that succeeded, and how long it took."""
-        metrics = self._cluster.metrics
-        metrics.count(name, group=_METRICS)
-        metrics.measure(duration, (time.monotonic() - began) * 1000, group=_METRICS)
 
     def leave(self) -> None:
         """Leave the group, so that other members take over immediately. Idempotent.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kstore._native.append.encode import BatchBuffer
 from kstore.cli import main
+from support.segments import write_pairs
 
 API = "org.apache.kafka.tools.api"
 STRING = f"{API}.StringDecoder"
@@ -21,12 +21,7 @@ def records(
     *options: str,
 ) -> list[str]:
     """The lines that dump-log prints after those of the batch."""
-    buffer = BatchBuffer()
-    buffer.reset()
-    for key, value in pairs:
-        buffer.put(value, key, [], 1000)
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(buffer.to_bytes(0, 3))
+    path = write_pairs(tmp_path, pairs)
     assert main(["dump-log", "--files", str(path), *options]) == 0
     return capfdbinary.readouterr().out.decode().splitlines()[1:]
 

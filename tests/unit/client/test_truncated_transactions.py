@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import kstore
+from kstore.clock import now_ms
 from kstore.errors import InvalidTxnStateError
+from oracle.plain import PlainRecord
+from oracle.writer import batch
 from support.stores import QUIET
 from support.waiting import until
 
@@ -153,3 +156,61 @@ def test_an_end_that_is_truncated_is_written_again(
             producer.send("t", b"next", partition=0)
         assert committed(store)[0] == [*[b"first"] * is_committed, b"next"]
         until(lambda: are_closed(store))
+
+
+def append_transaction(log: kstore.Log, producer_id: int) -> None:
+    """One aborted transaction of a record."""
+    records = batch(
+        [PlainRecord(0, now_ms(), b"", b"theirs", ())],
+        producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True,
+    )  # fmt: skip
+    log.append_as_leader(records)
+    log.append_end_marker(producer_id, 0, commit=False)
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_ends_of_another_coordinator_are_left_to_it(store: kstore.Store, is_served: bool) -> None:
+    owner: AbstractContextManager[object] = nullcontext()
+    if is_served:
+        owner = kstore.Broker(store, port=0)
+    with owner, store.transactional_producer("p") as producer:
+        with producer.transaction():
+            producer.send("t", b"ours", partition=0)
+        log = store["t"][0]
+        append_transaction(log, 5)
+        begin = log.end_offset - 2
+        assert log.truncate_to(begin + 1) == begin + 1
+        with producer.transaction():  # by which a broker has taken notice of the truncation
+            producer.send("t", b"other", partition=1)
+        assert (log.last_stable_offset, log.end_offset) == (begin, begin + 1)
+
+
+def test_a_follower_gets_ends_from_its_leader(store: kstore.Store) -> None:
+    log = store["t"][0]
+    with store.transactional_producer("p") as producer:
+        log.begin_epoch(1)
+        producer.begin_transaction()
+        producer.send("t", b"kept", partition=0)
+        producer.flush()
+        log.begin_epoch(2)
+        producer.abort_transaction()
+        assert log.end_offset == 2
+        assert log.truncate_to_epoch(1) == 1
+        assert (log.last_stable_offset, log.end_offset) == (0, 1)
+
+
+@pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"])
+def test_a_truncation_removes_corrupt_batches(store: kstore.Store, size: bytes) -> None:
+    """It reads behind the new end only how transactions ended."""
+    log = store["t"][0]
+    append_transaction(log, 5)
+    for value in (b"removed", b"corrupt", b"last"):
+        log.append(value)
+    log.flush()
+    corrupt = [each.position for each in log.view().batches()][3]
+    (segment,) = log.segments.views
+    with Path(segment.path).open("r+b") as file:
+        file.seek(corrupt + 8)
+        file.write(size)
+    assert log.truncate_to(2) == 2
+    assert [record.value for record in log] == [b"theirs"]

@@ -8,7 +8,7 @@ import pytest
 
 import kstore
 from kstore.clock import now_ms
-from kstore.errors import LogTruncationError
+from kstore.errors import LogTruncationError, OffsetOutOfRangeError
 from kstore.log import read_committed, view
 from kstore.log.log import Log
 from kstore.log.read_committed import HeaderWalker
@@ -207,6 +207,26 @@ def test_a_truncation_during_the_walk(
     found = read(writer.view(isolation="read_committed"))
     assert found == [(0, b"plain"), *[(1, b"v")] * commit]
     assert called
+
+
+def test_a_deletion_is_no_truncation(
+    monkeypatch: pytest.MonkeyPatch, writer: Log, log: Log
+) -> None:
+    transact(writer, 1)
+    writer.roll()
+    end(writer, 1, commit=True)
+    append_plain(writer, 2)
+
+    def change() -> None:
+        writer.roll()
+        writer.delete_records(4)
+        writer.apply_retention()
+
+    called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        read(log.view(isolation="read_committed"))
+    assert called
+    assert type(caught.value) is OffsetOutOfRangeError
 
 
 def test_a_follower_reads_again(monkeypatch: pytest.MonkeyPatch, writer: Log, log: Log) -> None:

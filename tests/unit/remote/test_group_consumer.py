@@ -2,7 +2,6 @@
 assignor, and KIP-848."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from kstore.remote.consumer_membership import ConsumerMembership
 from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.store import RemoteStore
 from kstore.topic_partition import TopicPartition
+from support.waiting import until
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -90,12 +90,12 @@ def join(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Join]:
 
 
 def wait_until(met: Callable[[], bool], *members: Member) -> None:
-    until = time.monotonic() + 60
-    while not met():
+    def is_met() -> bool:
         problems = [each.problem for each in members if each.problem]
         assert not problems
-        assert time.monotonic() < until, [each.events for each in members]
-        time.sleep(0.01)
+        return met()
+
+    until(is_met, said=lambda: [each.events for each in members])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -185,9 +185,11 @@ def test_another_subscription(broker: Broker) -> None:
     with RemoteStore(broker.bootstrap_servers) as store:
         member = ConsumerMembership(store.cluster, "changes")
         member.take(member.join(["t"]), ())
-        until = time.monotonic() + 60
-        while (found := member.join(["other"])) != (TopicPartition("other", 0),):
-            assert time.monotonic() < until, found
-            if not member.is_current():
+
+        def has_joined() -> bool:
+            found = member.join(["other"])
+            if found != (TopicPartition("other", 0),) and not member.is_current():
                 member.take(found, ())
-            time.sleep(0.01)
+            return found == (TopicPartition("other", 0),)
+
+        until(has_joined)

@@ -174,12 +174,13 @@ class StoreTransactions:
         """End the transactions that a truncation has opened again, as they had ended.
 
         Otherwise the producer's next transaction would decide for their records, too: those of an
-        aborted transaction could be committed.
+        aborted transaction could be committed. Another coordinator's are left to it.
         """
-        tp = (log.topic, log.partition)
+        tp, coordinator = (log.topic, log.partition), self.coordinator
         for entry in with_removed_ends(log, ends):
-            if not self.coordinator.is_open(entry.producer_id, tp):
-                restore_end(log, entry, ends[entry.producer_id])
+            producer_id = entry.producer_id
+            if coordinator.knows(producer_id) and not coordinator.is_open(producer_id, tp):
+                restore_end(log, entry, ends[producer_id])
 
     # --- effects of the coordinator ---------------------------------------------------------
 
