@@ -40,8 +40,8 @@ class Listener:
     """Accepts connections within the limits. Loop's thread only, except ``open``.
 
     At ``max.connections`` it accepts no more until a connection is closed, as Kafka does. It closes
-    a connection above ``max.connections.per.ip`` immediately. Both limits apply to all listeners
-    that share ``limits``.
+    a connection above ``max.connections.per.ip``, or what overrides it for the address,
+    immediately. The limits apply to all listeners that share ``limits``.
     """
 
     services: "Services"  # set before start()
@@ -64,9 +64,7 @@ class Listener:
         self._loop = loop
         self._settings = settings
         self._memory = memory
-        self._limits = limits or ConnectionLimits(
-            settings.max_connections, settings.max_connections_per_ip
-        )
+        self._limits = limits or ConnectionLimits.of(settings)
         self._socket: socket.socket | None = None
         self._is_accepting = False
         self._held: set[socket.socket] = set()  # beyond a quota: closed after a while

@@ -33,9 +33,7 @@ class ListenerSet:
         settings: "BrokerSettings",
         memory: "RequestMemory",
     ) -> None:
-        self.limits = limits = ConnectionLimits(
-            settings.max_connections, settings.max_connections_per_ip
-        )
+        self.limits = limits = ConnectionLimits.of(settings)
         self._security = security.listeners
         self._listeners = [
             Listener(each.where.name, loop, settings, memory, security=each, limits=limits)

@@ -49,6 +49,11 @@ REFUSED_UNLESS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "false",
             "consumers could not read the older segments in remote storage",
         ),
+        "max.connection.creation.rate": (
+            str(INT32_MAX),
+            "set a quota of addresses instead: kstore configs --alter --entity-type ips "
+            "--entity-default --add-config connection_creation_rate=N",
+        ),
     }
 )
 

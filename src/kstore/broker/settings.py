@@ -57,6 +57,7 @@ class BrokerSettings:
     queued_max_request_bytes: int = _kafka("queued.max.request.bytes", low=1)  # of all connections
     max_connections: int = _kafka("max.connections")
     max_connections_per_ip: int = _kafka("max.connections.per.ip")
+    max_connections_per_ip_overrides: str = ""  # host:limit,...
     connections_max_idle_ms: int = _kafka("connections.max.idle.ms", low=-1)  # -1: never closed
     num_io_threads: int = _kafka("num.io.threads", high=1024)  # disk workers
     kstore_max_request_partitions: int = _number(100_000, 1)

@@ -89,9 +89,10 @@ _WITHOUT_EFFECT = frozenset(
         "ssl.trustmanager.algorithm",
     )
 )
-_SECURITYLISTENER_PREFIXES = (
-    "sasl.", "ssl.", "security.", "delegation.token.", "principal.", "authorizer.",
-    "super.users", "allow.everyone", LISTENER_PREFIX,
+# Of names that this module reads, and with them of misspelt ones, such as super.user.
+_PREFIXES = (
+    "sasl.", "ssl.", "security.", "delegation.token.", "principal.", "authorizer.", "acl.",
+    "super.", "allow.everyone", "oauth.", "oauthbearer.", "listeners.", LISTENER_PREFIX,
 )  # fmt: skip
 
 
@@ -140,7 +141,7 @@ def is_security_setting(name: str) -> bool:
         or name in _OF_A_LISTENER
         or name in _OTHERS
         or name in _WITHOUT_EFFECT
-        or name.startswith(_SECURITYLISTENER_PREFIXES)
+        or name.startswith(_PREFIXES)
     )
 
 

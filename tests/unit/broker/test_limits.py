@@ -10,7 +10,9 @@ from time import monotonic
 import pytest
 
 from kstore.broker import listener, request_memory
+from kstore.broker.connection_limits import limits_by_address
 from kstore.broker.request_memory import RequestMemory
+from kstore.errors import InvalidConfigError
 from support.server import PRODUCE, Client, Server, frame, serving
 
 
@@ -87,6 +89,39 @@ def test_connections_of_an_address_are_limited(caplog: pytest.LogCaptureFixture)
         clients[0].socket.close()
         server.wait_on_loop(lambda: len(server.listener.connections) == 1)
         assert stack.enter_context(Client(server)).ask("echo") == b"echo"
+
+
+def test_overrides_limit_an_address_and_the_addresses_of_a_name() -> None:
+    own = "192.0.2.1:7, localhost:1 ,[2001:db8::1]:0,2001:db8::2:3"
+    limits = limits_by_address(own)
+    assert {name: limits[name] for name in ("192.0.2.1", "127.0.0.1", "2001:db8::1")} == {
+        "192.0.2.1": 7,
+        "127.0.0.1": 1,
+        "2001:db8::1": 0,
+    }
+    assert limits["2001:db8::2"] == 3
+    with serving(max_connections_per_ip_overrides=own) as server, Client(server) as client:
+        assert client.ask("echo") == b"echo"
+        with Client(server) as second:
+            assert second.is_closed()
+    other = {"max_connections_per_ip": 1, "max_connections_per_ip_overrides": "127.0.0.1:2"}
+    with serving(**other) as server, Client(server), Client(server) as second:
+        assert second.ask("echo") == b"echo"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("localhost", "is not host:limit"),
+        (":1", "is not host:limit"),
+        ("localhost:x", "localhost"),
+        ("localhost:-1", "localhost"),
+        ("no such host:1", "cannot resolve 'no such host'"),
+    ],
+)
+def test_overrides_that_cannot_be_read(text: str, why: str) -> None:
+    with pytest.raises(InvalidConfigError, match=why):
+        limits_by_address(text)
 
 
 def test_at_max_connections_the_next_one_waits() -> None:

@@ -424,22 +424,27 @@ def test_markers_of_an_administrator(
     client.begin(producer)
     client.produce(producer)
 
-    def write(epoch: int, coordinator_epoch: int, topic: str = "t") -> int:
+    def write(
+        epoch: int, coordinator_epoch: int, topic: str = "t", producer_id: int = producer[0]
+    ) -> int:
         marker = WriteTxnMarkersRequest.Markers(
-            producer[0],
+            producer_id,
             epoch,
             False,
             [WriteTxnMarkersRequest.Markers.Topics(topic, [0])],
             coordinator_epoch,
         )
         [found] = client.raw.ask(WriteTxnMarkersRequest([marker]), version).markers
-        assert found.producer_id == producer[0]
+        assert found.producer_id == producer_id
         return int(found.topics[0].partitions[0].error_code)
 
     assert write(producer[1], 4, "none") == 3
     assert write(producer[1], 4) == 0
     assert write(producer[1], 3) == 52
+    assert write(producer[1], -1) == 52
     assert write(producer[1] - 1, 4) == 47
+    assert write(-1, 4) == 47
+    assert write(0, 4, producer_id=-1) == 42
     assert store["t"][0].last_stable_offset == store["t"][0].end_offset
     assert client.end(producer, commit=False) == 0  # under the epoch that the log has seen
     client.wait_for("CompleteAbort")

@@ -4,7 +4,11 @@ import pytest
 
 from kstore.errors import InvalidConfigError, UnknownSettingError
 from kstore.security.listeners import single_listener
-from kstore.security.security_settings import SecuritySettings, security_settings
+from kstore.security.security_settings import (
+    SecuritySettings,
+    is_security_setting,
+    security_settings,
+)
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 CLEAR = {
@@ -111,6 +115,15 @@ def test_the_settings_of_the_authorizer_are_read() -> None:
 def test_an_authorizer_that_is_half_set(changes: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidConfigError, match=words):
         read(**changes)
+
+
+@pytest.mark.parametrize(
+    "name", ["super.user", "acl.allow", "oauth.issuer", "listeners.security", "sasl.users"]
+)
+def test_an_unknown_setting_that_sounds_like_security_is_an_error(name: str) -> None:
+    assert is_security_setting(name)
+    with pytest.raises(UnknownSettingError, match=name):
+        read(**{name: "x"})
 
 
 def test_an_unknown_name_suggests_a_close_one() -> None:

@@ -13,6 +13,11 @@ from kstore.broker.transaction_service import transaction_service
 from kstore.clock import now_ms
 from kstore.coordinator.transaction.end_markers import AppendedMarker
 from kstore.coordinator.transaction.transaction_state_records import TransactionState
+from kstore.errors import (
+    InvalidProducerEpochError,
+    InvalidRequestError,
+    TransactionCoordinatorFencedError,
+)
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.describe_transactions import (
@@ -35,6 +40,18 @@ Marker = WriteTxnMarkersRequest.Markers
 Written = WriteTxnMarkersResponse.Markers
 PartitionAnswer = Written.Topics.Partitions
 Described = DescribeTransactionsResponse.TransactionStates
+
+
+def _check_marker(marker: Marker) -> None:
+    """Negative epochs are below all that a log has seen, so they have the errors of lower ones."""
+    if marker.producer_id < 0:
+        raise InvalidRequestError(f"a marker of producer id {marker.producer_id}")
+    if marker.producer_epoch < 0:
+        raise InvalidProducerEpochError(f"a marker of producer epoch {marker.producer_epoch}")
+    if marker.coordinator_epoch < 0:
+        raise TransactionCoordinatorFencedError(
+            f"a marker of coordinator epoch {marker.coordinator_epoch}"
+        )
 
 
 class TransactionAdminHandlers:
@@ -97,6 +114,7 @@ class TransactionAdminHandlers:
 
     def _append(self, hosted: HostedPartition, marker: Marker) -> AppendedMarker:
         """On a disk worker. Fences a coordinator whose epoch is lower than one seen in the log."""
+        _check_marker(marker)
         log = self._services.partitions.open_log(hosted)
         log.append_end_marker(
             marker.producer_id,

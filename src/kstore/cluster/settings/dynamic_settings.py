@@ -17,6 +17,7 @@ READ_AT_START = frozenset(
         "advertised.listeners",
         "listener.security.protocol.map",
         "listeners",
+        "max.connections.per.ip.overrides",
         "num.io.threads",
         "num.recovery.threads.per.data.dir",
         "sasl.enabled.mechanisms",
@@ -36,7 +37,6 @@ READ_AT_START = frozenset(
 NOT_SUPPORTED = frozenset(
     (
         "max.connection.creation.rate",
-        "max.connections.per.ip.overrides",
         "metric.reporters",
         "principal.builder.class",
         "sasl.jaas.config",
