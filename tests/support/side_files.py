@@ -54,6 +54,7 @@ def other_side_files(root: Path) -> list[Path]:
         filenames.LEADER_EPOCHS,
         filenames.PARTITION_METADATA,
         filenames.KNOWN_GAPS,
+        filenames.REMOVED_ENDS,
         filenames.LOST_SEGMENTS,
         filenames.FENCE,
         filenames.MOVED,

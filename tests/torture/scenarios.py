@@ -269,6 +269,26 @@ def transactions(world: World) -> None:
     world.close()
 
 
+def truncated_transactions(world: World) -> None:
+    """Truncations that remove the marker of a transaction, and none of its records.
+
+    The coordinator's last decision is about another transaction each time.
+    """
+    begin(world, partitions=2)
+    world.create("__transaction_state")
+    first, second = ("t", 0), ("t", 1)
+    world.append(1)
+    for commit in (True, False):
+        world.transact([first], commit=commit, roll=True)
+        world.transact([second], commit=True)
+        log = world.log()
+        if log is not None:
+            world.truncate(log.end_offset - 1)
+    world.transact([first], commit=True)
+    world.append(1)
+    world.close()
+
+
 def move(world: World) -> None:
     world.spread(2)
     world.open()
@@ -366,8 +386,10 @@ SCENARIOS: dict[str, Scenario] = {
     "publication": Scenario(publication),
 }
 
-# Only crashes of these are explored: a broker's clients do not continue after each failing call.
+# Only crashes of these are explored: a broker's clients do not continue after each failing call,
+# and where a marker cannot be written again, the producer's next transaction decides.
 SERVED: dict[str, Scenario] = {
+    "truncated transactions": Scenario(truncated_transactions),
     "durable broker": Scenario(durable_broker),
     "broker's transactions": Scenario(broker_transactions, at_broker=True),
 }

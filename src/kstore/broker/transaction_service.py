@@ -22,8 +22,6 @@ from kstore.coordinator.transaction.end_markers import (
     AppendedMarker,
     end_unknown_transaction,
     open_transactions,
-    restore_end,
-    with_removed_ends,
 )
 from kstore.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kstore.coordinator.transaction.transaction_events import (
@@ -152,7 +150,7 @@ class TransactionService:
     def _start(self) -> None:
         self.topic.start()
         self._services.store._manager.loaded = self._log_loaded
-        self._services.store._manager.truncated = self._log_truncated
+        self._services.store._manager.owns_producer = self.coordinator.knows
         for log in tuple(self._services.store._logs):
             self._services.workers.submit(
                 (log.topic, log.partition), partial(self._log_loaded, log), lambda *_: None
@@ -173,7 +171,7 @@ class TransactionService:
     def close(self) -> None:
         """Return ownership of transactions to the store, after all disk work has ended."""
         store = self._services.store
-        store._manager.loaded = store._manager.truncated = None
+        store._manager.loaded = store._manager.owns_producer = None
         with store._lock:
             if store._transaction_owner is self._embedded:
                 store._transaction_owner = None
@@ -429,23 +427,6 @@ class TransactionService:
         found = open_transactions(log)
         if found:
             self._services.loop.call_soon_threadsafe(self._found_open, log, found)
-
-    def _log_truncated(self, log: "Log", ends: dict[int, bool]) -> None:
-        """Called on the thread that truncated a log. Transactions that are open again, as their
-        ends were removed, end as they had: a later one would decide for their records, too."""
-        found = with_removed_ends(log, ends)
-        if found:
-            self._services.loop.call_soon_threadsafe(self._restore_ends, log, found, ends)
-
-    def _restore_ends(
-        self, log: "Log", found: "list[ProducerEntry]", ends: dict[int, bool]
-    ) -> None:
-        key, coordinator = (log.topic, log.partition), self.coordinator
-        for entry in found:
-            producer_id = entry.producer_id
-            if coordinator.knows(producer_id) and not coordinator.is_open(producer_id, key):
-                work = partial(restore_end, log, entry, ends[producer_id])
-                self._services.workers.submit(key, work, lambda *_: None)
 
     def _found_open(self, log: "Log", found: "list[ProducerEntry]") -> None:
         self._unchecked.append((log, found))

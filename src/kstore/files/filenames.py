@@ -52,6 +52,7 @@ MOVED = "kstore.moved"  # in a partition's folder: this copy is complete, the ot
 
 FENCE = "kstore.fence"  # in a partition's folder: readers show nothing behind this barrier
 KNOWN_GAPS = "kstore.gaps"  # offsets that are in no batch, and are no loss
+REMOVED_ENDS = "kstore.ends"  # markers to write again that a truncation removes
 LOST_SEGMENTS = "kstore.lost"  # offsets whose segments disappeared
 HANDOVER = "kstore.handover"  # in a broker's partition folder: the copy is not complete
 UNSYNCED = "kstore.unsynced"  # a sync failed: the disk may lack what reads show

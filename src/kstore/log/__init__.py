@@ -12,6 +12,7 @@ Modules:
 - delete_segments: Deleting a log's oldest segments, and raising its start (Kafka's
   LocalLog.deleteSegments)
 - extend: ``Log.extend``: appends many records of one caller, in batches that the topic allows
+- find_removed_ends: How the transactions ended whose end markers a truncation removes
 - flush: Flushing: what makes appends survive a power cut (docs/decisions/0004-durability.md)
 - flush_together: Flushes many logs at the same time: one call syncs their files
 - follow: Follows a log as it grows, for ``for`` and ``async for``
@@ -41,7 +42,6 @@ Modules:
 - record_errors: Which records of a client batch a leader refuses, with the messages of Kafka's
   LogValidator
 - relocate: Moves an open log to another directory: the writer's side of a move
-- removed_ends: How the transactions ended whose end markers a truncation removes
 - replace_segments: Replaces segments by compacted ones, as Kafka's replaceSegments
 - retention: Kafka's retention rules: which segments are to be deleted
 - retention_report: The result of applying retention: how many segments it deleted, and which

@@ -14,7 +14,13 @@ from kstore.log.flush import Flusher
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
+from kstore.producer_state.snapshot import ProducerEntry
 from kstore.recovery.loader import load_active
+from kstore.recovery.removed_ends import (
+    RemovedEnds,
+    forget_removed_ends,
+    write_removed_ends,
+)
 from kstore.segment import header_checksums
 from kstore.segment import segment as segments_on_disk
 
@@ -22,8 +28,9 @@ from kstore.segment import segment as segments_on_disk
 class Truncator:
     """Lowers the log end by truncation; raises it where a leader has no records up to there.
 
-    Thread safe. ``on_truncated`` is called without a lock when the recovery point was lowered, with
-    the ends of transactions that were removed (:func:`kstore.log.removed_ends.removed_ends`).
+    Thread safe. ``on_truncated`` is called without a lock when the recovery point was lowered.
+    ``owns_producer``: whether transactions of a producer id have their coordinator here, so that
+    ends that a truncation removes are to be written again. It is called with the log's lock.
     """
 
     def __init__(
@@ -34,7 +41,8 @@ class Truncator:
         self._active = active
         self._flusher = flusher
         self._unreported = 0  # truncations that the checkpoint does not contain yet
-        self.on_truncated: Callable[[dict[int, bool]], None] | None = None
+        self.on_truncated: Callable[[], None] | None = None
+        self.owns_producer: Callable[[int], bool] | None = None
 
     def truncate_to(self, offset: int) -> int:
         """Make offset the log end, and return it; removes complete batches, also the one that
@@ -67,7 +75,7 @@ class Truncator:
             if offset >= state.segments.end_offset:
                 self._truncate_epochs(state.segments.end_offset, start_offset)
                 return state.segments.end_offset
-            ends = self._removed_ends(offset) if is_own else {}
+            self._note_removed_ends(offset, is_own=is_own)
             active.close_files()
             # Zeros below the checkpoint's recovery point would count as corruption.
             self._unreported += 1
@@ -86,7 +94,7 @@ class Truncator:
             state.files.sync_directory(state.directory)
             state.wake(LogEvents.END | LogEvents.TRUNCATED)
         if self.on_truncated is not None:
-            self.on_truncated(ends)
+            self.on_truncated()
         with state.lock:
             self._unreported -= 1
             if self._unreported == 0:
@@ -96,14 +104,33 @@ class Truncator:
                 self._begin_segment_at(offset)
         return offset
 
-    def _removed_ends(self, offset: int) -> dict[int, bool]:
-        state = self._state
-        known = [entry[0] for entry in state.producers.table.entries()]
-        if not known:
-            return {}
-        from kstore.log.removed_ends import removed_ends  # few truncations need it
+    def _note_removed_ends(self, offset: int, *, is_own: bool) -> None:
+        """Write to disk which ends this truncation removes, before it changes a file."""
+        state, removed = self._state, None
+        producers = state.producers.table.entries()
+        if is_own and producers and self.owns_producer is not None:
+            from kstore.log.find_removed_ends import find_removed_ends  # few truncations need it
 
-        return removed_ends(state.segments, known, offset)
+            removed = find_removed_ends(
+                state.segments,
+                offset,
+                [ProducerEntry(*each) for each in producers],
+                self.owns_producer,
+                state.removed_ends,
+            )
+        if removed is not None:
+            write_removed_ends(state.files, state.directory, removed)
+        elif state.removed_ends is not None:
+            forget_removed_ends(state.files, state.directory)
+        state.removed_ends = removed
+
+    def forget_removed_ends(self, restored: RemovedEnds) -> None:
+        """These are in the log again, on disk, unless another truncation has followed."""
+        state = self._state
+        with state.lock:
+            if state.removed_ends is restored:
+                forget_removed_ends(state.files, state.directory)
+                state.removed_ends = None
 
     def truncate_to_epoch(self, epoch: int) -> int:
         """Remove the batches of later epochs, and those epochs; returns the log end.

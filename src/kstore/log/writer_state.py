@@ -57,6 +57,8 @@ class WriterState:
         The epoch that a leader began in this process, or last before it; -1: none.
     lost
         Records that were lost when the log was opened.
+    removed_ends
+        Ends of transactions that a truncation removed and that are not in the log again.
     recovery_point
         Everything below this offset is on disk.
     flush_lock
@@ -108,6 +110,7 @@ class WriterState:
         is_ahead = latest is not None and latest.start_offset >= loaded.segments.end_offset
         self.begun_epoch = latest.epoch if latest is not None and is_ahead else -1
         self.producers = loaded.producers
+        self.removed_ends = loaded.removed_ends
         self.lost = LostRecords(directory, loaded.lost)
         self.unsynced_segments = _recovered_segments(loaded)
         self.is_extending = False  # an extend iterates its source, and its thread holds the lock

@@ -15,6 +15,7 @@ Modules:
 - lost_segments: ``kstore.lost``: offsets whose segments disappeared while no program had the log
   open
 - recover_partition: Recovers a partition directory before a writer opens it: Kafka's LogLoader
+- removed_ends: ``kstore.ends``: how the transactions ended whose end markers a truncation removes
 - report: Reports of a recovery: immutable values that :mod:`kstore.recovery.recover_partition`
   creates
 - swap_files: Finishes or undoes an interrupted compaction, split or deletion in a partition

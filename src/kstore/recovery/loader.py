@@ -27,6 +27,7 @@ from kstore.recovery.epoch_after_loss import epoch_after_loss
 from kstore.recovery.failed_sync import has_failed_sync, write_again
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.recover_partition import recover_partition, unflushed_from
+from kstore.recovery.removed_ends import RemovedEnds, load_removed_ends
 from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.scan import OnProgress
@@ -45,6 +46,7 @@ class LoadedLog:
     producers: ProducerState
     data_end: int  # the offset after the last batch; the log start may lie beyond
     lost: tuple[LostRange, ...]  # records that were lost before it was opened
+    removed_ends: RemovedEnds | None  # of transactions; a kill followed the truncation
     epochs_changed: bool  # their file is to be written before the first append
 
 
@@ -135,7 +137,12 @@ def load(
     logged, report = report, report.and_producers(producers.removed, producers.rewritten)
     if report is not logged:
         _LOGGER.info("%s", report)
-    return LoadedLog(segments, epochs, known, report, producers, data_end, recovered.lost, shorter)
+    removed = None
+    if filenames.REMOVED_ENDS in names:
+        removed = load_removed_ends(files, directory, segments.end_offset)
+    return LoadedLog(
+        segments, epochs, known, report, producers, data_end, recovered.lost, removed, shorter
+    )
 
 
 def _and_end(

@@ -100,8 +100,8 @@ class LogManager:
         self._store_ref = store_ref
         self._maps = MapBudget(max(config.max_mapped_segments, 1))
         self.loaded: Callable[[Log], None] | None = None  # called with each loaded log
-        # And after each truncation, with the ends of transactions that it removed.
-        self.truncated: Callable[[Log, dict[int, bool]], None] | None = None
+        # Whether the coordinator that serves the store has a producer id. Takes no lock.
+        self.owns_producer: Callable[[int], bool] | None = None
         self.on_epoch_begun: Callable[[str, int], None] | None = None  # with the partition
         self.on_offline: Callable[[], object] | None = None  # a directory failed; must not block
         self.last_failure: StorageError | None = None  # of a directory
@@ -213,6 +213,8 @@ class LogManager:
         writer.active_segment.on_roll = partial(self.rolled.request, log)
         writer.active_segment.on_epoch_begun = partial(self._epoch_begun, topic, partition)
         writer.truncator.on_truncated = partial(self._after_truncation, self._store_ref(), log)
+        writer.truncator.owns_producer = self._owns_producer
+        _restore_ends(log, writer)
         return log
 
     def watch_syncs(self, on_synced: Callable[[float], None] | None) -> None:
@@ -254,17 +256,21 @@ class LogManager:
             self.catalog.follow()
             self.identities.close_deleted()
 
-    def _after_truncation(self, _store_ref: object, log: Log, ends: dict[int, bool]) -> None:
+    def _owns_producer(self, producer_id: int) -> bool:
+        return self.owns_producer is not None and self.owns_producer(producer_id)
+
+    def _after_truncation(self, _store_ref: object, log: Log) -> None:
         """A truncation lowered a recovery point: write a checkpoint that is not above it (Kafka).
 
-        Also drops the unfinished copy of a move, which has truncated records, and lets the owner of
-        transactions end those whose markers are gone.
+        Also drops the unfinished copy of a move, which has truncated records, and writes again the
+        markers that are gone.
         """
         if not self.closed:
             self.checkpoints.write()
             self._moves.drop_unfinished((log.topic, log.partition))
-            if self.truncated is not None:
-                self.truncated(log, ends)
+            writer = self._writers.get((log.topic, log.partition))
+            if writer is not None:
+                _restore_ends(log, writer)
 
     def end_offsets(self, topic: str | None) -> dict[PartitionKey, int]:
         """End offsets of one topic, or of all but internal ones; of offline logs only if open."""
@@ -537,6 +543,14 @@ def _open_log_dir(files: Files, path: str, writable: bool, *, alone: bool) -> Lo
         if alone or not keeps_from_opening(error):
             raise
         return LogDir(files, path, writable=writable, offline=error)
+
+
+def _restore_ends(log: Log, writer: LogWriter) -> None:
+    """Write the markers again that a truncation removed, before others append to the log."""
+    if writer.state.removed_ends is not None:
+        from kstore.coordinator.transaction.end_markers import restore_removed_ends  # few need it
+
+        restore_removed_ends(log, writer)
 
 
 def _go_offline(manager: "weakref.ref[LogManager]", log_dir: LogDir) -> None:

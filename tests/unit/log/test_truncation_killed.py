@@ -9,7 +9,7 @@ from kstore import LogConfig
 from kstore.checkpoint.cleaner_offsets import read_cleaner_offset
 from kstore.checkpoint.known_gaps import note_gaps, read_known_gaps
 from kstore.cli import main
-from kstore.files.filenames import CLEANER_OFFSETS, KNOWN_GAPS
+from kstore.files.filenames import CLEANER_OFFSETS, KNOWN_GAPS, REMOVED_ENDS
 from kstore.files.files import DISK
 from support.stores import QUIET, python
 
@@ -106,3 +106,26 @@ def test_records_behind_a_truncation_are_compacted_by_the_next_writer(tmp_path: 
         log.append(b"end", key=b"end")
         log.compact()
         assert [record.value for record in log if record.key == b"same"] == [b"7"]
+
+
+def test_a_transaction_that_has_lost_only_its_marker_yet_ends_as_it_had(tmp_path: Path) -> None:
+    """It lies entirely behind the truncation, whose segments are removed one by one."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t")[0]
+        log.append(b"kept")
+        log.roll()
+        with store.transactional_producer("p") as producer:
+            producer.begin_transaction()
+            producer.send("t", b"aborted")
+            producer.flush()
+            log.roll()
+            producer.abort_transaction()
+            with producer.transaction():
+                producer.send("t", b"committed")
+    truncate_and_kill(tmp_path, 0, f"{1:020d}.log")
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store["t"][0]
+        assert [record.value for record in log] == [b"kept", b"aborted"]
+        assert (log.last_stable_offset, log.end_offset) == (3, 3)
+        assert [record.value for record in log.view(isolation="read_committed")] == [b"kept"]
+    assert not (tmp_path / "t-0" / REMOVED_ENDS).exists()

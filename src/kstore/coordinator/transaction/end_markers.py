@@ -15,6 +15,7 @@ from kstore.log.read_committed import began_after
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
+    from kstore.log.writer import LogWriter
     from kstore.producer_state.snapshot import ProducerEntry
 
 _LOGGER = logging.getLogger("kstore")
@@ -64,15 +65,24 @@ def open_transactions(log: "Log") -> "list[ProducerEntry]":
     return [each for each in log.producers() if each.current_transaction_first_offset >= 0]
 
 
-def with_removed_ends(log: "Log", ends: dict[int, bool]) -> "list[ProducerEntry]":
-    """The transactions that a truncation has opened again, of all ends that it removed."""
-    return [each for each in open_transactions(log) if each.producer_id in ends] if ends else []
+def restore_removed_ends(log: "Log", writer: "LogWriter") -> None:
+    """End the transactions that a truncation has opened again, as they had ended.
 
-
-def restore_end(log: "Log", entry: "ProducerEntry", is_commit: bool) -> None:
-    """Write the marker again that a truncation removed, unless the transaction has ended."""
-    if entry not in open_transactions(log):
+    Otherwise the producer's next transaction would decide for their records, too: those of an
+    aborted transaction could be committed.
+    """
+    removed = writer.state.removed_ends
+    if removed is None:
         return
+    for entry in open_transactions(log):
+        is_commit = removed.is_commit(entry)
+        if is_commit is not None:
+            _restore_end(log, entry, is_commit)
+    log.flush()
+    writer.truncator.forget_removed_ends(removed)
+
+
+def _restore_end(log: "Log", entry: "ProducerEntry", is_commit: bool) -> None:
     _LOGGER.warning(
         "%s-%d: the truncation removed the %s marker of a transaction; writing it again (producer "
         "id %d, from offset %d)", log.topic, log.partition, "commit" if is_commit else "abort",

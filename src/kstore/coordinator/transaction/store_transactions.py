@@ -16,7 +16,6 @@ from kstore.clock import now_ms
 from kstore.config import LogConfig
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.coordinator.transaction.embedded_coordinator import EmbeddedCoordinator
-from kstore.coordinator.transaction.end_markers import restore_end, with_removed_ends
 from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
     TransactionMetadata,
@@ -78,7 +77,7 @@ class StoreTransactions:
             str, TransactionMetadata
         ] = {}  # the last PrepareCommit of each id, as loaded
         manager.loaded = self.end_unknown_transactions
-        manager.truncated = self.restore_ends
+        manager.owns_producer = self.coordinator.knows
         if STATE_TOPIC in store:
             self._load()
         for log in manager.logs:
@@ -89,7 +88,7 @@ class StoreTransactions:
     def retire(self) -> None:
         """Hand over the transactions to a broker that starts serving the store."""
         self.is_retired = True
-        self._manager.loaded = self._manager.truncated = None
+        self._manager.loaded = self._manager.owns_producer = None
         self._manager.more_tasks.remove(self._task)
         self.coordinator.retire()
 
@@ -169,18 +168,6 @@ class StoreTransactions:
             )  # fmt: skip
             now = self.now_ms()
             self._end(log, entry.producer_id, entry.producer_epoch, now, commit=False)
-
-    def restore_ends(self, log: "Log", ends: "dict[int, bool]") -> None:
-        """End the transactions that a truncation has opened again, as they had ended.
-
-        Otherwise the producer's next transaction would decide for their records, too: those of an
-        aborted transaction could be committed. Another coordinator's are left to it.
-        """
-        tp, coordinator = (log.topic, log.partition), self.coordinator
-        for entry in with_removed_ends(log, ends):
-            producer_id = entry.producer_id
-            if coordinator.knows(producer_id) and not coordinator.is_open(producer_id, tp):
-                restore_end(log, entry, ends[producer_id])
 
     # --- effects of the coordinator ---------------------------------------------------------
 

@@ -135,10 +135,13 @@ class TransactionCoordinator:
                 yield entry.metadata
 
     def knows(self, producer_id: int) -> bool:
-        """Whether this is the current or previous producer id of any transactional id."""
+        """Whether this is the current or previous producer id of any transactional id.
+
+        Other threads may call it, too.
+        """
         return any(
             producer_id in (entry.metadata.producer_id, entry.metadata.previous_producer_id)
-            for entry in self._ids.values()
+            for entry in tuple(self._ids.values())  # at once: the loop's thread may change it
         )
 
     def is_open(self, producer_id: int, partition: PartitionKey) -> bool:
