@@ -9,15 +9,17 @@ have the slice.
 import threading
 from typing import TYPE_CHECKING
 
+from kstore._native.format.batch_fields import TRANSACTIONAL_BIT
+from kstore._native.format.batch_scan import BatchTable, scan
 from kstore._native.read.aborted_transactions import AbortedRanges
 from kstore._native.read.segment_view import Slice
 from kstore.errors import LogTruncationError, OffsetOutOfRangeError
+from kstore.integers import INT64_MAX
 from kstore.log.read_committed import HeaderWalker
 
 if TYPE_CHECKING:
     from kstore.log.readable_log import ReadableLog
 
-_INT64_MAX = 2**63 - 1
 _MAX_ABORTED = 4096  # transactions; above it, those before the current offset are dropped
 
 
@@ -63,7 +65,7 @@ class TransactionOutcomes:
         with self._lock:
             walker = self._walk(first, stop, data, mark)
             unknown = [
-                (producer_id, offset, _INT64_MAX)
+                (producer_id, offset, INT64_MAX)
                 for producer_id, offset in walker.state.open.items()
                 if offset < stop
             ]
@@ -85,8 +87,12 @@ class TransactionOutcomes:
                 walker.walk_slice(data, stop)
                 if min(walker.state.open.values(), default=stop) >= stop:
                     return walker
-                if not walker.is_in_log() and not self._may_be_compacted:
-                    raise self._truncated(first)
+                if not walker.is_in_log():
+                    if not self._may_be_compacted or not self._keep_compacted(walker, data):
+                        raise self._truncated(first)
+                    if self._has_finished(walker, stop, now):  # continued behind the slice
+                        return walker
+                    continue
             walker = self._continued(first, now)
             if self._has_finished(walker, stop, now):
                 return walker
@@ -96,6 +102,44 @@ class TransactionOutcomes:
     def _may_be_compacted(self) -> bool:
         """Whether another process may have compacted the slice's batches: none looks the same."""
         return not self._log.writable and "compact" in self._log.config.cleanup_policy
+
+    def _keep_compacted(self, walker: HeaderWalker, data: Slice) -> bool:
+        """Whether the log has the slice's batches of transactions that are open at its end, as the
+        log cleaner leaves them: with other records, and the same offsets and sequences.
+
+        Where it has removed all of a transaction, that was aborted, or later records have all of
+        its keys: either way it counts as aborted.
+        """
+        state = walker.state
+        table = scan(data, 0, data.size, check_crc=False)
+        unseen = dict(state.open)
+        for row in reversed(range(len(table))):  # a truncation removes the last ones first
+            producer_id = table.producer_id[row]
+            if table.base_offset[row] < unseen.get(producer_id, INT64_MAX):
+                continue
+            if (batch := _identity(table, row))[-1]:
+                found = self._read_header(table.base_offset[row])
+                if found is None:
+                    return False
+                if found.base_offset[0] <= table.last_offset[row]:
+                    if _identity(found, 0) != batch:
+                        return False
+                    del unseen[producer_id]
+        for producer_id, first in unseen.items():
+            del state.open[producer_id]
+            state.aborted.append((producer_id, first, state.next_offset - 1))
+        return True
+
+    def _read_header(self, offset: int) -> BatchTable | None:
+        """The header of the batch with an offset, or of the next one; None: the log ends before."""
+        try:
+            found = self._log.read(offset, 1)
+        except OffsetOutOfRangeError:
+            return None
+        if found is None:
+            return None
+        table = scan(found, 0, found.size, check_crc=False)
+        return table if len(table) else None
 
     def _continued(self, first: int, now: object) -> HeaderWalker:
         """The walk of the last request if it can continue, else a new one."""
@@ -144,3 +188,15 @@ class TransactionOutcomes:
             path=self._log.path,
             offset=offset,
         )
+
+
+def _identity(table: BatchTable, row: int) -> tuple[int, int, int, int, int, bool]:
+    """What a compaction leaves as it is; at the end whether it is a transaction's batch."""
+    return (
+        table.base_offset[row],
+        table.last_offset[row],
+        table.producer_id[row],
+        table.producer_epoch[row],
+        table.base_sequence[row],
+        bool(table.attributes[row] & TRANSACTIONAL_BIT),
+    )

@@ -322,7 +322,10 @@ def test_after_a_roll_too_a_transaction_is_walked_once(
     assert len(reads) < 1000  # 5,000 if each slice were walked to the end
 
 
-def test_a_compaction_is_no_truncation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_compaction_is_no_truncation(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, commit: bool
+) -> None:
     """A reader holds a slice whose transaction ends behind it, and the cleaner rewrites both."""
     monkeypatch.setattr(view, "_READ", 300)
     config = {"cleanup.policy": "compact"}
@@ -341,7 +344,7 @@ def test_a_compaction_is_no_truncation(monkeypatch: pytest.MonkeyPatch, tmp_path
                     transactional=True,
                 )
             )
-        end(writer, 1, commit=True)
+        end(writer, 1, commit=commit)
         writer.append(b"x", key=b"z")
         with kstore.open(tmp_path / "compacted", mode="r") as reader:
             log = reader["t"][0]
@@ -351,5 +354,29 @@ def test_a_compaction_is_no_truncation(monkeypatch: pytest.MonkeyPatch, tmp_path
 
             called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
             found = {record.key for record in log.view(isolation="read_committed")}
-            assert found == {b"a", b"z", *(b"k%d" % n for n in range(8))}
+            of_transaction = {b"a", *(b"k%d" % n for n in range(8))} if commit else set()
+            assert found == {b"z", *of_transaction}
+            assert called
+
+
+@pytest.mark.parametrize("follows", [1, 2, 5])
+def test_a_truncation_of_a_compacted_log_is_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, follows: int
+) -> None:
+    with kstore.open(tmp_path / "compacted", config=QUIET) as store:
+        writer = store.create_topic("t", config={"cleanup.policy": "compact"})[0]
+        writer.append(b"first", key=b"k")
+        transact(writer, 1)
+        writer.roll()
+        end(writer, 1, commit=False)
+        with kstore.open(tmp_path / "compacted", mode="r") as reader:
+
+            def change() -> None:
+                writer.truncate_to(1)
+                for _ in range(follows):
+                    writer.append(b"other", key=b"k")
+
+            called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
+            with pytest.raises(LogTruncationError, match="truncated while it was read"):
+                read(reader["t"][0].view(isolation="read_committed"))
             assert called
