@@ -108,8 +108,27 @@ class StoreTransactions:
                     position=error.position,
                     offset=error.offset,
                 ) from error
+        self._drop_deleted()
         self.coordinator.finish()
         self.run_maintenance()
+
+    def _drop_deleted(self) -> None:
+        """Drop partitions from transactions that a crash deleted before they were dropped.
+
+        Those that are created again get no markers then. Partitions of a Kafka broker's
+        transactions may be on other brokers.
+        """
+        if self._store._catalog.offline:
+            return
+        used = {
+            tp
+            for known in self.coordinator.all()
+            if known.producer_id >= LOWEST_PRODUCER_ID
+            for tp in known.partitions
+        }
+        for topic, partition in sorted(used):
+            if not self._store._catalog.partition_changes.knows(topic, partition):
+                self.coordinator.drop_topic(topic, (), partition)
 
     def _take_states(self, log: "Log") -> None:
         """Load the last state of every id in this partition."""
