@@ -42,6 +42,7 @@ EVERY = {
     "reindex": 12,
     "retention": 16,
     "transactions": 40,
+    "truncated transactions": 40,
 }
 
 

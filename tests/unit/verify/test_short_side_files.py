@@ -53,7 +53,7 @@ def contents(rng: random.Random) -> list[bytes]:
     return [bytes(lengths[0]), *map(rng.randbytes, lengths[1:]), *rng.sample(TEXTS, 3)]
 
 
-@pytest.mark.parametrize("number", range(8 + 19))
+@pytest.mark.parametrize("number", range(8 + 20))
 def test_every_tool_reads_any_bytes_in_a_side_file(
     template: Path, tmp_path: Path, number: int
 ) -> None:
