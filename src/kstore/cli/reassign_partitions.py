@@ -40,9 +40,9 @@ Moves partitions between the log directories of a broker. The file is Kafka's:
 --generate prints such a file for the topics of --topics-to-move-json-file, {"version": 1,
 "topics": [{"topic": "orders"}]}, on the brokers of --broker-list; it changes nothing.
 --cancel ends the moves in the file that are not complete: the partitions stay where they are.
-"any" in log_dirs leaves a replica where it is. The replicas must be those that the partition has:
-to move them between brokers of a Kafka cluster, use Kafka's own tool. --verify says whether the
-moves ended, and removes the throttles once they have.
+"any" in log_dirs leaves a replica where it is. --execute takes only the replicas that a partition
+has: to move them between brokers of a Kafka cluster, use Kafka's own tool. --verify says whether
+the moves ended, and removes the throttles once they have.
 
 --replica-alter-log-dirs-throttle limits the moves of a broker. --throttle limits what brokers of a
 Kafka cluster copy from each other, and has nothing to limit on one broker. To change a throttle,
@@ -133,7 +133,12 @@ def run(arguments: argparse.Namespace) -> int:
                 "to the existing one. The --additional flag can also be used to change the "
                 "throttle by resubmitting the current reassignment."
             )
-        check_replicas(store, moves)
+        if action == "execute":
+            unknown = {each for move in moves for each in move.replicas} - {*store.cluster.nodes}
+            if unknown:
+                print(f"Error: Unknown broker id {min(unknown)}")
+                return 1
+            check_replicas(store, moves)
         return _RUN[action](store, arguments, moves, running)
 
 
@@ -294,9 +299,8 @@ def verify(
     The throttles are removed once these moves, and all reassignments of the cluster, have ended.
     """
     print("Status of partition reassignment:")
-    for tp in sorted(move.tp for move in moves):
-        state = "still in progress" if tp in running else "completed"
-        print(f"Reassignment of partition {tp.topic}-{tp.partition} is {state}.")
+    for move in sorted(moves):
+        print(state_of_replicas(store, move, is_moving=move.tp in running))
     is_moving = bool(running)
     if not wanted_dirs(moves):
         print()
@@ -310,10 +314,35 @@ def verify(
     return 0
 
 
+def state_of_replicas(store: "RemoteStore", move: Move, *, is_moving: bool) -> str:
+    """Whether a partition is on the brokers of the file, in the format of Kafka's tool."""
+    tp = move.tp
+    name = f"{tp.topic}-{tp.partition}"
+    if is_moving:
+        return f"Reassignment of partition {name} is still in progress."
+    entry = store[tp.topic].entries.get(tp.partition) if tp.topic in store else None
+    current = () if entry is None else tuple(entry.replica_nodes)
+    if current == move.replicas:
+        return f"Reassignment of partition {name} is completed."
+    return (
+        f"There is no active reassignment of partition {name}, but replica set is "
+        f"{_comma(current)} rather than {_comma(move.replicas)}."
+    )
+
+
 def cancel(
-    store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move], _running: Running
+    store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move], running: Running
 ) -> int:
-    """End the moves that are not complete."""
+    """End the moves between log directories that are not complete.
+
+    Raises KStoreError if a partition of the file moves between brokers.
+    """
+    between = sorted(move.tp for move in moves if move.tp in running)
+    if between:
+        raise KStoreError(
+            f"kstore does not cancel moves between brokers, as of {_joined(between)}: use Kafka's "
+            "own tool"
+        )
     print("None of the specified partition reassignments are active.")
     back: dict[int, dict[TopicPartition, str]] = {}
     for broker, dirs in wanted_dirs(moves).items():

@@ -187,6 +187,47 @@ def test_running_reassignments_are_throttled_too(monkeypatch: pytest.MonkeyPatch
     ]  # fmt: skip
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> tuple[str, str]:
+    """The option for a file with partitions on other brokers than those that they have."""
+    path = tmp_path / "elsewhere.json"
+    entries = [
+        {"topic": "orders", "partition": 0, "replicas": [0, 9]},
+        {"topic": "orders", "partition": 1, "replicas": [7]},
+        {"topic": "nope", "partition": 3, "replicas": [0]},
+    ]
+    path.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return "--reassignment-json-file", str(path)
+
+
+def test_another_broker(broker: Broker, tool: Tool, elsewhere: tuple[str, str]) -> None:
+    assert tool("--execute", *elsewhere) == (1, ["Error: Unknown broker id 7"], [])
+    no_move = "There is no active reassignment of partition"
+    status, lines, _ = tool("--verify", *elsewhere, "--preserve-throttles")
+    assert (status, lines) == (0, [
+        "Status of partition reassignment:",
+        f"{no_move} nope-3, but replica set is  rather than 0.",
+        f"{no_move} orders-0, but replica set is 0 rather than 0,9.",
+        f"{no_move} orders-1, but replica set is 0 rather than 7.",
+        "",
+    ])  # fmt: skip
+    status, lines, _ = tool("--cancel", *elsewhere, "--preserve-throttles")
+    assert (status, lines) == (0, [
+        "None of the specified partition reassignments are active.",
+        "None of the specified partition moves are active.",
+    ])  # fmt: skip
+
+
+def test_a_move_between_brokers_is_not_cancelled(
+    broker: Broker, tool: Tool, moves: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = {TopicPartition("orders", 0): Reassignment(0, [0, 5], [5], [])}
+    monkeypatch.setattr(admin, "list_reassignments", lambda _cluster: running)
+    status, lines, errors = tool("--cancel", *moves)
+    assert (status, lines) == (1, [])
+    assert "does not cancel moves between brokers, as of orders-0" in errors[0]
+
+
 @pytest.mark.parametrize(
     ("action", "words"),
     [
