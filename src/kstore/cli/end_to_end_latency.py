@@ -14,7 +14,7 @@ from kstore.cli.console_producer import PRODUCER_PROPERTIES
 from kstore.cli.producer_perf import percentiles
 from kstore.cli.server_options import add_server
 from kstore.errors import KStoreError
-from kstore.integers import INT32_MAX
+from kstore.integers import INT32_MAX, INT32_MIN
 from kstore.remote.answer_errors import is_retriable
 
 if TYPE_CHECKING:
@@ -37,8 +37,17 @@ include those of this tool, which is a Python program.
 _WORDS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
 _PATIENCE = 60.0  # seconds to wait for a record
 _EVERY = 1000  # records between two lines
-_count = whole_number(1, INT32_MAX)
-_size = whole_number(0, INT32_MAX)
+_integer = whole_number(INT32_MIN, INT32_MAX)
+_SYNCHRONOUS = "Latency testing requires synchronous acknowledgement. Please use "
+# The least value of each number, and how Kafka 4's tool describes the allowed ones.
+_LEAST = {
+    "num_records": (1, "a positive integer"),
+    "record_size": (0, "a non-negative integer"),
+    "record_key_size": (0, "a non-negative integer"),
+    "record_header_key_size": (0, "a non-negative integer"),
+    "record_header_size": (-1, "a non-negative integer or -1 for null header value"),
+    "num_headers": (0, "a non-negative integer"),
+}
 
 
 def describe(parser: ToolParser) -> None:
@@ -47,18 +56,20 @@ def describe(parser: ToolParser) -> None:
     parser.set_defaults(bootstrap_server=None, command_config=None)
     parser.add_argument("words", nargs="*", metavar="WORD", help="see below")
     parser.add_argument("--topic", metavar="NAME", help="REQUIRED: the topic")
-    parser.add_argument("--num-records", type=_count, metavar="N",
+    parser.add_argument("--num-records", type=_integer, metavar="N",
         help="REQUIRED: how many records")  # fmt: skip
     parser.add_argument("--producer-acks", metavar="ACKS", help="REQUIRED: 1 or all")
-    parser.add_argument("--record-size", type=_size, metavar="BYTES",
+    parser.add_argument("--record-size", type=_integer, metavar="BYTES",
         help="REQUIRED: of random letters in each value")  # fmt: skip
     for name, text in (
         ("--record-key-size", "of random letters in each key (default: 0, no keys)"),
         ("--num-headers", "headers of each record (default: 0)"),
         ("--record-header-key-size", "of the name of each header (default: 0)"),
-        ("--record-header-size", "of the value of each header (default: 0)"),
+        ("--record-header-size", "of the value of each header; -1: null (default: 0)"),
     ):
-        parser.add_argument(name, type=_size, default=0, metavar="N", help=text)
+        parser.add_argument(
+            name, type=_integer, nargs="?", const=0, default=0, metavar="N", help=text
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,10 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name in _WORDS:
         if getattr(arguments, name) is None:
             raise WrongOptionsError(f'Missing required argument "[{name.replace("_", "-")}]"')
-    if arguments.producer_acks not in ("1", "all"):
-        raise WrongOptionsError(
-            "Latency testing requires synchronous acknowledgement. Please use 1 or all"
-        )
+    check(arguments)
     arguments.connection = {}
     client_properties((), arguments.command_config, PRODUCER_PROPERTIES, arguments.connection)
     with open_server(arguments) as store:
@@ -79,6 +87,19 @@ def run(arguments: argparse.Namespace) -> int:
         with store.producer(arguments.topic, acks=acks, linger_ms=0) as producer:
             measure(producer, readers(store, arguments.topic), arguments)
     return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check the values: with the sentences of Kafka 4 for options, of Kafka 3.9 for words."""
+    if arguments.producer_acks not in ("1", "all"):
+        raise WrongOptionsError(
+            f"{_SYNCHRONOUS}1 or all"
+            if arguments.words
+            else f"Invalid value for --producer-acks. {_SYNCHRONOUS}'1' or 'all'."
+        )
+    for name, (least, allowed) in _LEAST.items():
+        if getattr(arguments, name) < least:
+            raise WrongOptionsError(f"Value for --{name.replace('_', '-')} must be {allowed}.")
 
 
 def take_words(arguments: argparse.Namespace) -> None:
@@ -93,11 +114,12 @@ def take_words(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) is not None:
             raise WrongOptionsError(f"--{name.replace('_', '-')} is given as a word, too: {word}")
         setattr(arguments, name, word)
-    try:
-        arguments.num_records = _count(arguments.num_records)
-        arguments.record_size = _size(arguments.record_size)
-    except (argparse.ArgumentTypeError, ValueError) as error:
-        raise WrongOptionsError(str(error)) from None
+    for name in ("num_records", "record_size"):
+        word = getattr(arguments, name)
+        try:
+            setattr(arguments, name, _integer(word))
+        except argparse.ArgumentTypeError as error:
+            raise WrongOptionsError(f'For input string: "{word[:80]}"\n{error}') from None
 
 
 def create_missing(store: "RemoteStore", name: str) -> None:
@@ -108,7 +130,11 @@ def create_missing(store: "RemoteStore", name: str) -> None:
             "Will create topic with 1 partition(s) and replication factor = 1",
             flush=True,
         )
-        store.create_topic(name, 1, replication_factor=1)
+        try:
+            store.create_topic(name, 1, replication_factor=1)
+        except KStoreError:
+            print(f"Creation of topic {name} failed", flush=True)
+            raise
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -144,7 +170,11 @@ def measure(
         headers = [
             (
                 letters(chooser, arguments.record_header_key_size).decode(),
-                letters(chooser, arguments.record_header_size),
+                (
+                    None
+                    if arguments.record_header_size < 0
+                    else letters(chooser, arguments.record_header_size)
+                ),
             )
             for _ in range(arguments.num_headers)
         ]

@@ -191,15 +191,26 @@ def test_wrong_options_of_verifiable_tools_are_explained(
     assert text in errors
 
 
+NAMED = ["--bootstrap-server", "localhost:1", "--topic", "t", "--num-records", "1",
+         "--record-size", "5"]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["localhost:1", "t", "1", "all"], "USAGE"),
         (["localhost:1", "t", "1", "0", "5"], "Please use 1 or all"),
-        (["localhost:1", "t", "x", "1", "5"], "x"),
+        (["localhost:1", "t", "x", "1", "5"], 'For input string: "x"'),
+        (["localhost:1", "t", "1", "1", "x"], 'For input string: "x"'),
+        (["localhost:1", "t", "0", "1", "5"], "--num-records must be a positive integer."),
+        ([*NAMED, "--producer-acks", "0"], "Invalid value for --producer-acks. Latency testing "
+         "requires synchronous acknowledgement. Please use '1' or 'all'."),
+        ([*NAMED, "--producer-acks", "1", "--record-header-size=-2"], "Value for "
+         "--record-header-size must be a non-negative integer or -1 for null header value."),
+        ([*NAMED, "--producer-acks", "1", "--num-headers=-1"], "must be a non-negative integer."),
         (["localhost:1", "t", "1", "1", "5", "--topic", "u"], "--topic is given as a word"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments_of_end_to_end_latency_are_explained(
     capfd: Any, words: list[str], text: str
 ) -> None:
