@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.cli import group_lines, reset_offsets
 from kstore.cli.common import WrongOptionsError, complain, open_server
+from kstore.clock import now_ms
 from kstore.errors import (
     GroupIdNotFoundError,
     KStoreError,
@@ -13,6 +14,8 @@ from kstore.errors import (
     SourceError,
     UnknownTopicOrPartitionError,
 )
+from kstore.protocol.api_keys import ApiKey
+from kstore.remote.connection import NoResponseError
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,10 +35,18 @@ _RESETTABLE = ("Empty", "Dead")
 _LATEST = -1
 _TIMEOUT_MS = 5000
 _WRAPPED = "java.util.concurrent.ExecutionException: "
-_TIMED_OUT = (
-    "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. "
-    "Call: "
-)
+_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException: "
+_UNASSIGNED = f"{_TIMEOUT}Timed out waiting for a node assignment. Call: "
+_FAILED = "\nError: Executing consumer group command failed due to "
+_NO_BROKERS = "org.apache.kafka.common.KafkaException: Failed to find brokers to send ListGroups"
+# Kafka's names for requests that several actions send.
+_CALLS: dict[int, str] = {
+    ApiKey.LIST_GROUPS: "listConsumerGroups",
+    ApiKey.OFFSET_FETCH: "offsetFetch(api=OFFSET_FETCH)",
+    ApiKey.OFFSET_COMMIT: "offsetCommit(api=OFFSET_COMMIT)",
+    ApiKey.OFFSET_DELETE: "offsetDelete(api=OFFSET_DELETE)",
+    ApiKey.LIST_OFFSETS: "listOffsets(api=LIST_OFFSETS)",
+}
 _SENTENCES = {
     3: "This server does not host this topic-partition.",
     68: "The group is not empty.",
@@ -63,22 +74,24 @@ def run(action: str, arguments: argparse.Namespace) -> int:
     try:
         store = open_server(arguments, timeout_ms=timeout_ms)
     except SourceError:
-        print("\n".join(unanswered(action, arguments)))
+        print("\n".join(unreachable(action, arguments)))
         raise
     with store:
-        if action == "list":
-            return list_groups(store, arguments, wanted, types)
-        return _RUN[action](store, arguments)
+        try:
+            if action == "list":
+                return list_groups(store, arguments, wanted, types)
+            return _RUN[action](store, arguments)
+        except SourceError as error:
+            print(unanswered(action, arguments, error))
+            raise
 
 
-def unanswered(action: str, arguments: argparse.Namespace) -> list[str]:
-    """The lines that Kafka's tool prints if no server answers within the timeout."""
-    failed = "\nError: Executing consumer group command failed due to "
+def unreachable(action: str, arguments: argparse.Namespace) -> list[str]:
+    """The lines that Kafka's tool prints if no server answers the first request in time."""
     if action == "list" or arguments.all_groups:
-        no_brokers = "KafkaException: Failed to find brokers to send ListGroups"
-        return [f"{failed}{_WRAPPED}org.apache.kafka.common.{no_brokers}"]
+        return [f"{_FAILED}{_WRAPPED}{_NO_BROKERS}"]
     call = "deleteConsumerGroups" if action == "delete" else "describeConsumerGroups"
-    problem = f"{_TIMED_OUT}{call}(api=FIND_COORDINATOR)"
+    problem = f"{_UNASSIGNED}{call}(api=FIND_COORDINATOR)"
     if action == "delete":
         each = (
             f"* Group '{name}' could not be deleted due to: {_WRAPPED}{problem}"
@@ -87,7 +100,41 @@ def unanswered(action: str, arguments: argparse.Namespace) -> list[str]:
         return ["\nError: Deletion of some consumer groups failed:", *each]
     if action == "delete_offsets":
         return ["\nError: Encounter some unknown error: REQUEST_TIMED_OUT"]
-    return [f"{failed}{_WRAPPED if action == 'reset_offsets' else ''}{problem}"]
+    return [f"{_FAILED}{_WRAPPED if action == 'reset_offsets' else ''}{problem}"]
+
+
+def unanswered(action: str, arguments: argparse.Namespace, error: SourceError) -> str:
+    """The line that Kafka's tool prints if the server stops answering after the first request."""
+    is_listing = action == "list" or arguments.all_groups
+    api_key = error.api_key if isinstance(error, NoResponseError) else None
+    if is_listing and api_key == ApiKey.METADATA:
+        return f"{_FAILED}{_WRAPPED}{_NO_BROKERS}"
+    # Kafka's tool wraps the exceptions of these calls once more.
+    is_wrapped = action == "reset_offsets" or api_key in (
+        ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA
+    )  # fmt: skip
+    if is_listing and api_key in (None, ApiKey.LIST_GROUPS):
+        is_wrapped = action != "list" or arguments.state is arguments.type is None
+    return f"{_FAILED}{_WRAPPED * is_wrapped}{timed_out(action, error)}"
+
+
+def timed_out(action: str, error: SourceError) -> str:
+    """Kafka's exception for a request that a server left unanswered."""
+    if not isinstance(error, NoResponseError):  # the connection ended, and no other was possible
+        first = ApiKey.LIST_GROUPS if action == "list" else ApiKey.FIND_COORDINATOR
+        return f"{_UNASSIGNED}{call_of(action, first)}"
+    now = now_ms()
+    call = f"callName={call_of(action, error.api_key)}, deadlineMs={now}, tries=1, "
+    return f"{_TIMEOUT}Call({call}nextAllowedTryMs={now}) timed out at {now} after 1 attempt(s)"
+
+
+def call_of(action: str, api_key: int) -> str:
+    """The name that Kafka's Admin client has for a request of an action."""
+    if api_key == ApiKey.METADATA:
+        return "listOffsets(api=METADATA)" if action == "describe" else "describeTopics"
+    own = {"delete": "deleteConsumerGroups", "delete_offsets": "offsetDelete"}
+    of_action = own.get(action, "describeConsumerGroups")
+    return _CALLS.get(api_key, f"{of_action}(api={ApiKey(api_key).name})")
 
 
 def words_of(text: str | None, known: dict[str, str], what: str) -> list[str]:
@@ -207,6 +254,9 @@ def delete_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
         try:
             groups.delete_group(store.cluster, name)
             deleted.append(name)
+        except SourceError as error:
+            why = f"{_WRAPPED}{timed_out('delete', error)}"
+            failed.append(f"* Group '{name}' could not be deleted due to: {why}")
         except KStoreError as error:
             failed.append(f"* Group '{name}' could not be deleted due to: {reason(error)}")
     if not failed:
@@ -224,6 +274,8 @@ def reason(error: KStoreError) -> str:
     """Kafka's exception name, with the message that its tool prints, if known."""
     from kstore.remote import answer_errors
 
+    if isinstance(error, SourceError):
+        return timed_out("delete_offsets", error)
     return f"{answer_errors.exception_name(error)}: {_SENTENCES.get(error.code, error.reason)}"
 
 
@@ -246,7 +298,9 @@ def delete_offsets(store: "RemoteStore", arguments: argparse.Namespace) -> int:
                 "group is not empty."
             )
         else:
-            print(f"\nError: Encounter some unknown error: {error.reason}")
+            is_late = isinstance(error, SourceError)
+            why = "REQUEST_TIMED_OUT" if is_late else error.reason
+            print(f"\nError: Encounter some unknown error: {why}")
     else:
         if any(results.values()):  # not for a topic that does not exist, as in Kafka
             print("\nError: Encounter some partition level error, see the follow-up details:")

@@ -62,6 +62,12 @@ class ClosedByBrokerError(SourceError):
     """The broker closed the connection without a response."""
 
 
+class NoResponseError(SourceError):
+    """The broker did not respond in time to the request of ``api_key``."""
+
+    api_key = -1
+
+
 class UndecodableResponseError(SourceError):
     """A response that is not a message of Kafka's protocol. A repetition does not help."""
 
@@ -272,7 +278,7 @@ class Connection:
 
     def finish(self, begun: Begun, response: type[Answer]) -> Answer:
         """Receive the response to the oldest request that was begun."""
-        with self._reporting(begun.seconds):
+        with self._reporting(begun.seconds, begun.api_key):
             now = time.monotonic()
             left = max(begun.deadline - now, min(_GRACE, begun.seconds))
             self._socket.settimeout(left)
@@ -288,7 +294,7 @@ class Connection:
         """Send a request that gets no response: Produce with acks=0."""
         self._renew_session()
         version = self.version_of(request, highest)
-        with self._reporting(self._timeout):
+        with self._reporting(self._timeout, request.API_KEY):
             self._send(request, version)
 
     def _renew_session(self) -> None:
@@ -304,7 +310,7 @@ class Connection:
 
     def _begin(self, request: Request, version: int, more: float = 0.0) -> Begun:
         seconds = self._timeout + more
-        with self._reporting(seconds):
+        with self._reporting(seconds, request.API_KEY):
             self._socket.settimeout(seconds)
             correlation_id = self._send(request, version)
         self._unanswered += 1
@@ -312,13 +318,15 @@ class Connection:
         return Begun(request.API_KEY, version, correlation_id, seconds, deadline)
 
     @contextmanager
-    def _reporting(self, seconds: float) -> Iterator[None]:
+    def _reporting(self, seconds: float, api_key: int) -> Iterator[None]:
         """Raise SourceError for errors of the socket, and close the connection."""
         try:
             yield
         except TimeoutError as error:
             self.close()  # the next request would get a late response to this one
-            raise SourceError(f"no response from {self.address} within {seconds:g} s") from error
+            late = NoResponseError(f"no response from {self.address} within {seconds:g} s")
+            late.api_key = api_key
+            raise late from error
         except SourceError:
             raise
         except OSError as error:

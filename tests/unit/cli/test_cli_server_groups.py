@@ -1,10 +1,12 @@
 """consumer-groups and console-consumer --group on a server: tables, texts and rules as in Kafka."""
 
+import re
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from kstore.broker.broker import Broker, serve
 from kstore.cli import main, server_groups
+from kstore.protocol.api_keys import ApiKey
 from kstore.remote import groups
 from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.store import RemoteStore
@@ -94,6 +97,13 @@ def test_the_timeout_is_kafkas(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> N
     assert seen == [5000, 9000]
 
 
+TIMES = "deadlineMs=0, tries=1, nextAllowedTryMs=0) timed out at 0 after 1 attempt(s)"
+CALLS = {
+    "LIST_GROUPS": "listConsumerGroups",
+    "OFFSET_FETCH": "offsetFetch(api=OFFSET_FETCH)",
+    "OFFSET_COMMIT": "offsetCommit(api=OFFSET_COMMIT)",
+    "LIST_OFFSETS": "listOffsets(api=LIST_OFFSETS)",
+}
 WRAPPED = "java.util.concurrent.ExecutionException: "
 FAILED = "Error: Executing consumer group command failed due to "
 TIMED_OUT = (
@@ -137,6 +147,89 @@ def test_a_server_that_does_not_answer(
     out, err = capsys.readouterr()
     assert out.splitlines() == ["", *lines]
     assert err == f"kstore consumer-groups: no response from {server} within 0.1 s\n"
+
+
+LATE = f"org.apache.kafka.common.errors.TimeoutException: Call(callName=NAME, {TIMES}"
+
+
+@contextmanager
+def falling_silent(server: str, key: int) -> Iterator[str]:
+    """The address of a server that passes requests on, but not those of one kind."""
+    host, _, port = server.rpartition(":")
+    def serve_one(client: socket.socket) -> None:
+        with client, socket.create_connection((host, int(port))) as behind:
+            while head := client.recv(4, socket.MSG_WAITALL):
+                request = client.recv(struct.unpack(">i", head)[0], socket.MSG_WAITALL)
+                if struct.unpack_from(">h", request)[0] != key:
+                    behind.sendall(head + request)
+                    size = behind.recv(4, socket.MSG_WAITALL)
+                    answer = behind.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL)
+                    client.sendall(size + answer.replace(behind_port, front_port))
+
+    with socket.create_server(("127.0.0.1", 0)) as front:
+        # Metadata and FindCoordinator name the broker's port: requests shall come here instead.
+        behind_port = struct.pack(">i", int(port))
+        front_port = struct.pack(">i", front.getsockname()[1])
+
+        def accept() -> None:
+            while True:
+                try:
+                    client, _ = front.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve_one, args=(client,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{front.getsockname()[1]}"
+        finally:
+            front.shutdown(socket.SHUT_RDWR)
+
+
+# Requests whose failure is in a row for each group or partition.
+OF_ROWS = {"DELETE_GROUPS": "deleteConsumerGroups", "OFFSET_DELETE": "offsetDelete"}
+DELETIONS = "Error: Deletion of some consumer groups failed:"
+UNKNOWN = "Error: Encounter some unknown error: REQUEST_TIMED_OUT"
+
+
+@pytest.mark.parametrize(
+    ("words", "api", "line"),
+    [
+        ("--list", "LIST_GROUPS", f"{FAILED}{WRAPPED}{LATE}"),
+        ("--list --state", "LIST_GROUPS", f"{FAILED}{LATE}"),
+        ("--describe --all-groups", "LIST_GROUPS", f"{FAILED}{WRAPPED}{LATE}"),
+        ("--describe --group GROUP", "FIND_COORDINATOR", f"{FAILED}{LATE}"),
+        ("--describe --group GROUP", "CONSUMER_GROUP_DESCRIBE", f"{FAILED}{LATE}"),
+        ("--describe --group GROUP", "DESCRIBE_GROUPS", f"{FAILED}{LATE}"),
+        ("--describe --group GROUP", "OFFSET_FETCH", f"{FAILED}{WRAPPED}{LATE}"),
+        ("--describe --group GROUP", "LIST_OFFSETS", f"{FAILED}{WRAPPED}{LATE}"),
+        ("--delete --group GROUP", "DELETE_GROUPS", DELETIONS),
+        ("--delete-offsets --group GROUP --topic orders:0", "OFFSET_DELETE", UNKNOWN),
+        (
+            "--reset-offsets --group GROUP --topic orders:0 --to-offset 3 --execute",
+            "OFFSET_COMMIT",
+            f"{FAILED}{WRAPPED}{LATE}",
+        ),
+    ],
+)
+def test_a_server_that_stops_answering(
+    broker: Broker,
+    group: str,
+    words: str,
+    api: str,
+    line: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As Kafka's tool says it, with the name that its Admin client has for the request."""
+    with falling_silent(broker.bootstrap_servers, ApiKey[api]) as server:
+        at = ("--bootstrap-server", server, "--timeout", "300")
+        capsys.readouterr()
+        main(["consumer-groups", *words.replace("GROUP", group).split(), *at])
+    out = capsys.readouterr().out
+    line = line.replace("NAME", CALLS.get(api, f"describeConsumerGroups(api={api})"))
+    assert re.sub(r"\d{13}", "0", out).splitlines()[:2] == ["", line]
+    if api in OF_ROWS:
+        assert f"TimeoutException: Call(callName={OF_ROWS[api]}(api={api}), deadlineMs=" in out
 
 
 # --- list, describe ---------------------------------------------------------------------------
