@@ -99,7 +99,10 @@ def describe(parser: ToolParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="--remove without asking")
     for name in ("authorizer", "authorizer-properties", "zk-tls-config-file"):
-        parser.hints[f"--{name}"] = "lists are changed by a broker: --bootstrap-server host:port"
+        parser.hints[f"--{name}"] = (
+            "kstore does not ask ZooKeeper: name a broker, which keeps the lists, by "
+            "--bootstrap-server host:port"
+        )
 
 
 def pattern_type(text: str) -> PatternType:

@@ -1,16 +1,26 @@
-"""``kstore cluster``: Kafka's kafka-cluster, without the unregistration of brokers."""
+"""``kstore cluster``: Kafka's kafka-cluster."""
 
 import argparse
 
-from kstore.cli.common import ActionParser, ToolParser, WrongOptionsError, open_server
-from kstore.cli.server_options import add_server
+from kstore.arguments import whole_number
+from kstore.cli.common import ActionParser, ToolParser, open_server
+from kstore.cli.controller_options import (
+    add_bootstrap_controller,
+    open_controller,
+    refuse_controller,
+)
+from kstore.cli.server_options import add_connection
+from kstore.errors import KStoreError
+from kstore.integers import INT32_MAX, INT32_MIN
+from kstore.protocol.api_keys import ApiKey
 
 EPILOG = """\
 examples:
   kstore cluster cluster-id --bootstrap-server localhost:9092
 
 unregister takes a broker out of the metadata of a KRaft cluster. A directory that kstore serves
-has one broker, which is always a member; of a Kafka cluster use Kafka's own kafka-cluster.sh.
+has one broker, which is always a member: the tool prints that the cluster does not support it. For
+a Kafka cluster, use Kafka's own kafka-cluster.sh.
 """
 
 
@@ -26,24 +36,37 @@ def describe(parser: ToolParser) -> None:
         ("list-endpoints", "List the brokers and their addresses."),
     ):
         found = actions.add_parser(name, help=text, description=text)
-        add_server(found, "--config", "-c", short=("-b",))
+        group = found.add_mutually_exclusive_group(required=True)
+        group.add_argument(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT[,HOST:PORT...]",
+            help="a Kafka broker, or `kstore serve`",
+        )
+        add_bootstrap_controller(group, "-C")
+        add_connection(found, "--config", "-c")
         if name == "unregister":
-            found.add_argument("--id", metavar="ID", help="the broker")
+            found.add_argument("--id", "-i", required=True, metavar="ID", help="the broker",
+                type=whole_number(INT32_MIN, INT32_MAX))  # fmt: skip
     for name in ("--log-dir", "--path"):
         parser.hints[name] = "this tool asks a server: --bootstrap-server host:port"
-    for name in ("--bootstrap-server", "--command-config"):
-        parser.hints[name] = "the action comes first: kstore cluster cluster-id --bootstrap-server"
+    for name in ("--bootstrap-server", "--bootstrap-controller", "--command-config"):
+        parser.hints[name] = f"the action comes first: kstore cluster cluster-id {name}"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.action == "unregister":
-        raise WrongOptionsError(
-            "unregister takes a broker out of a KRaft cluster, which kstore does not do: use "
-            "Kafka's kafka-cluster.sh"
-        )
+    if arguments.bootstrap_controller is not None:
+        return ask_controller(arguments)
     with open_server(arguments) as store:
         cluster = store.cluster
-        if arguments.action == "list-endpoints":
+        if arguments.action == "unregister":
+            if any(ApiKey.UNREGISTER_BROKER in cluster.versions(node) for node in cluster.nodes):
+                raise KStoreError(
+                    f"broker {arguments.id} remains registered: kstore unregisters no brokers of "
+                    "a Kafka cluster; use Kafka's kafka-cluster.sh"
+                )
+            print("The target cluster does not support the broker unregistration API.")
+        elif arguments.action == "list-endpoints":
             print(f"{'ID':<10} {'HOST':<30} {'PORT':<10} {'RACK':<10}")
             for node in cluster.nodes:
                 host, port = cluster.address(node)
@@ -52,4 +75,16 @@ def run(arguments: argparse.Namespace) -> int:
             print("No cluster ID found. The Kafka version is probably too old.")
         else:
             print(f"Cluster ID: {cluster.cluster_id}")
+    return 0
+
+
+def ask_controller(arguments: argparse.Namespace) -> int:
+    """Run an action at --bootstrap-controller."""
+    connection, described = open_controller(arguments)
+    connection.close()
+    if arguments.action == "unregister":
+        raise refuse_controller("to unregister one")
+    if arguments.action == "list-endpoints":
+        raise refuse_controller("for the brokers")
+    print(f"Cluster ID: {described.cluster_id}")
     return 0

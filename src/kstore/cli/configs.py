@@ -18,10 +18,16 @@ from kstore.cli.common import (
     named_topic,
     open_store,
 )
+from kstore.cli.controller_options import (
+    ONLY_OF_BROKERS,
+    add_bootstrap_controller,
+    open_controller,
+    refuse_controller,
+)
 from kstore.cli.entity_options import EntityOption, add_entity_options, entities_of
 from kstore.cli.topic_options import own_properties
 from kstore.config import LogConfig, setting_attribute, setting_text
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, KStoreError
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -66,6 +72,10 @@ _OF_BROKER = {
     "batch.compression": "batch.compression",
 }
 _PAIR = re.compile(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)")
+_NO_ZOOKEEPER = (
+    "kstore does not ask ZooKeeper: name a broker by --bootstrap-server host:port, which keeps the "
+    "settings of brokers and users, or a directory by --log-dir"
+)
 # The entity types of a server that are not quotas, and the ones of Kafka's tool.
 SERVER_TYPES = ("topics", "brokers", "broker-loggers", "client-metrics", "groups")
 _ALL_TYPES = "topics, clients, users, brokers, ips, broker-loggers, client-metrics"
@@ -74,6 +84,9 @@ _ALL_TYPES = "topics, clients, users, brokers, ips, broker-loggers, client-metri
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     add_log_dir_or_server(parser)
+    add_bootstrap_controller(parser)
+    parser.hints["--zookeeper"] = _NO_ZOOKEEPER
+    parser.hints["--zk-tls-config-file"] = _NO_ZOOKEEPER
     parser.add_argument("--describe", action="store_true", help="show settings")
     parser.add_argument("--alter", action="store_true", help="change settings")
     parser.add_argument("--all", action="store_true", help="--describe: also those at the default")
@@ -106,6 +119,8 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.bootstrap_controller is not None:
+        return run_at_controller(arguments)
     is_server = check_directory_or_server(
         arguments, "One of the required --bootstrap-server, --log-dir arguments must be specified"
     )
@@ -138,6 +153,24 @@ def run(arguments: argparse.Namespace) -> int:
     with open_store(arguments, "r" if arguments.dry_run else "a") as store:
         alter(store, named_topic(store, arguments.entity_name), changes, unset, arguments.dry_run)
     return 0
+
+
+def run_at_controller(arguments: argparse.Namespace) -> int:
+    """Refuse --bootstrap-controller: with Kafka's sentences, except for a controller."""
+    if arguments.bootstrap_server is not None:
+        raise WrongOptionsError(
+            "Only one of --bootstrap-server, --boostrap-controller, and --zookeeper can be "
+            "specified"  # Kafka's spelling
+        )
+    if arguments.log_dir:
+        raise exclusive("log_dir", "bootstrap_controller")
+    entities = entities_of(arguments)
+    check(arguments, SERVER_TYPES, is_named=bool(entities))
+    listed = arguments.entity_name is None and arguments.entity_type in ("topics", "client-metrics")
+    if entities or listed:
+        raise KStoreError(ONLY_OF_BROKERS)
+    open_controller(arguments)[0].close()
+    raise refuse_controller("for settings")
 
 
 def check(

@@ -31,10 +31,10 @@ def add_server(
     )
     if has_broker_list:
         add_broker_list(parser)
-    _add_connection(parser, config_aliases, default)
+    add_connection(parser, *config_aliases, default=default)
 
 
-def _add_connection(parser: ToolParser, config_aliases: Iterable[str], default: str | None) -> None:
+def add_connection(parser: ToolParser, *config_aliases: str, default: str | None = None) -> None:
     """--command-config, and hints for other ways to name a server."""
     del parser.hints["--bootstrap-server"]
     parser.hints["--broker-list"] = "name the server by --bootstrap-server host:port"
@@ -54,7 +54,7 @@ def add_either_server(parser: ToolParser, *config_aliases: str) -> None:
         help="REQUIRED: a Kafka broker, or `kstore serve`",
     )
     add_broker_list(parser, group)
-    _add_connection(parser, config_aliases, None)
+    add_connection(parser, *config_aliases)
 
 
 def check_server(arguments: argparse.Namespace) -> None:

@@ -25,6 +25,7 @@ from kstore.protocol.messages.list_partition_reassignments import (
 )
 from kstore.remote.answer_errors import error_of, raise_for
 from kstore.remote.cluster import Cluster
+from kstore.remote.connection import Connection
 from kstore.remote.groups import by_topic
 from kstore.topic_partition import TopicPartition
 
@@ -44,10 +45,10 @@ class Feature(NamedTuple):
     level: int
 
 
-def describe_features(cluster: Cluster) -> tuple[int, list[Feature]]:
+def describe_features(node: Cluster | Connection) -> tuple[int, list[Feature]]:
     """The features by name, and the epoch of the finalized levels (-1: unknown)."""
     request = ApiVersionsRequest(client_software_name="kstore", client_software_version="1")
-    answer = cluster.ask(request, ApiVersionsResponse)
+    answer = node.ask(request, ApiVersionsResponse)
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
     return answer.finalized_features_epoch, sorted(
         Feature(each.name, each.min_version, each.max_version, levels.get(each.name, 0))

@@ -31,14 +31,14 @@ ZERO_UUID = bytes(16)
 TopicEntry = MetadataResponse.Topics
 
 
-def parse_servers(text: str) -> list[tuple[str, int]]:
-    """Parse ``host:port,host:port``. Raises InvalidConfigError."""
+def parse_servers(text: str, *, option: str = "--bootstrap-server") -> list[tuple[str, int]]:
+    """Parse ``host:port,host:port``, the value of an option. Raises InvalidConfigError."""
     found = []
     for server in text.split(","):
         host, colon, port = server.strip().rpartition(":")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise InvalidConfigError(
-                f"--bootstrap-server is host:port or a comma-separated list of them, not {server!r}"
+                f"{option} is host:port or a comma-separated list of them, not {server!r}"
             )
         found.append((host.strip("[]"), int(port)))
     return found

@@ -142,7 +142,8 @@ def test_removing_acls_asks_for_confirmation(
         (["--add", *ALICE, "--idempotent", "--topic", "g"], "--idempotent option is only"),
         (["--list", *ALICE], 'Option "[list]" can\'t be used with option "[allow-principal]"'),
         (["--add", "--principal", "User:x", "--topic", "a"], "Did you mean --allow-principal?"),
-        (["--list", "--authorizer", "x"], "lists are changed by a broker"),
+        (["--list", "--authorizer", "x"], "kstore does not ask ZooKeeper: name a broker, "
+         "which keeps the lists, by --bootstrap-server host:port"),
     ],
 )  # fmt: skip
 def test_invalid_options_of_acls_are_errors(run: Run, words: list[str], text: str) -> None:

@@ -115,13 +115,32 @@ def test_cluster_prints_id_and_endpoints(broker: Broker, tool: Tool) -> None:
     assert main(["cluster", "cluster-id", "-b", broker.bootstrap_servers, "-c", "/dev/null"]) == 0
     status, lines, _ = tool("cluster", "list-endpoints")
     assert lines[1].split() == ["0", "127.0.0.1", str(broker.port), "null"]
-    status, _, errors = tool("cluster", "unregister", "--id", 0)
-    assert status == 1
-    assert "kafka-cluster.sh" in errors[0]
+    unsupported = "The target cluster does not support the broker unregistration API."
+    assert tool("cluster", "unregister", "--id", 0) == (0, [unsupported], [])
+    assert tool("cluster", "unregister", "-i", 0) == (0, [unsupported], [])
+    assert tool("cluster", "unregister")[0] == 1
 
 
 def test_features_of_a_broker_without_any(tool: Tool) -> None:
     assert tool("features", "describe")[:2] == (0, [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["upgrade", "--metadata", "3.9"],
+        ["downgrade", "--feature", "metadata.version=20", "--unsafe"],
+        ["disable", "--feature", "kraft.version", "--dry-run"],
+    ],
+)
+def test_changes_of_features_are_refused(tool: Tool, words: list[str]) -> None:
+    status, lines, errors = tool("features", *words)
+    assert (status, lines) == (1, [])
+    assert errors == [
+        "kstore features: kstore describes features and changes none: to "
+        f"{words[0]} those of a Kafka cluster, use Kafka's kafka-features.sh; `kstore serve` has "
+        "none"
+    ]
 
 
 def test_levels_of_metadata_version_have_kafkas_names() -> None:
@@ -266,12 +285,21 @@ def test_producers_of_a_partition_are_described(broker: Broker, tool: Tool) -> N
     )
 
 
-@pytest.mark.parametrize("words", [["transactions", "list"], ["features", "describe"]])
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["transactions", "list"], 'Missing required argument "[bootstrap-server]"'),
+        (
+            ["features", "describe"],
+            "one of the arguments --bootstrap-server --bootstrap-controller is required",
+        ),
+    ],
+)
 def test_the_server_stands_before_or_after_the_action(
-    broker: Broker, words: list[str], capsys: pytest.CaptureFixture[str]
+    broker: Broker, words: list[str], missing: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 1
-    assert 'Missing required argument "[bootstrap-server]"' in capsys.readouterr().err
+    assert missing in capsys.readouterr().err
     server = ["--bootstrap-server", broker.bootstrap_servers]
     before = main([words[0], *server, words[1]]), capsys.readouterr().err
     assert before == (main([*words, *server]), capsys.readouterr().err)
