@@ -83,6 +83,14 @@ def test_cluster_prints_what_kafkas_tool_prints(both: Both) -> None:
     assert both.ours("cluster", *asked) == (0, both.theirs(f"{TOOLS}.ClusterTool", *asked))
 
 
+def test_a_broker_of_kstore_is_not_unregistered(both: Both, served: Served) -> None:
+    asked = ("unregister", "--id", 9)
+    if isinstance(served, KstoreNode):
+        assert both.ours("cluster", *asked) == (0, both.theirs(f"{TOOLS}.ClusterTool", *asked))
+    else:
+        assert both.ours("cluster", *asked) == (1, "")
+
+
 def test_features(both: Both) -> None:
     status, ours = both.ours("features", "describe")
     theirs = both.theirs(f"{TOOLS}.FeatureCommand", "describe", first=True)

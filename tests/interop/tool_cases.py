@@ -40,6 +40,7 @@ FILES = {
     "elected-twice": _partitions(_ORDERS, _ORDERS),
     "elected-unknown": _partitions({"topic": "nope", "partition": 0}),
     "moved": _partitions({**_ORDERS, "replicas": [1]}),
+    "moved-away": _partitions({**_ORDERS, "replicas": [2]}),
     "config": "retention.ms=1000\n",
     "topics": json.dumps({"version": 1, "topics": [{"topic": "orders"}, {"topic": "other"}]}),
     "topics-twice": json.dumps({"version": 1, "topics": [{"topic": "orders"}] * 2}),
@@ -182,6 +183,7 @@ CONFIGS = Tool(
         "--describe --topic orders --entity-type topics", "--describe --topic orders --broker 1",
         "--describe --topic orders --entity-name other", "--describe --entity-name orders",
         "--describe --topic orders --add-config a=b",
+        "--describe --topic orders --bootstrap-controller ADDRESS",
         "--describe --topic orders --delete-config retention.ms",
         "--alter --user {alice} --add-config SCRAM-SHA-256=[iterations=1,password=x]",
         "--alter --entity-type brokers --add-config log.cleaner.threads=2",
@@ -201,6 +203,8 @@ CONFIGS = Tool(
         "--describe --topic nope": _ONE_LINE,
         "--alter --topic orders --add-config nope=1": _ONE_LINE,
         "--alter --topic orders --add-config a=b=c": "kstore takes a value with an equals sign",
+        "- --describe --topic orders --bootstrap-controller ADDRESS": _ONE_LINE,
+        "- --describe --entity-type topics --bootstrap-controller ADDRESS": _ONE_LINE,
         "--describe --entity-type groups": "of Kafka 4",
         "--describe --entity-type nope": "groups are a type, too",
         "--alter --user {alice} --add-config nope=1": "the broker's sentence, not the tool's",
@@ -290,6 +294,9 @@ REASSIGN = Tool(
         "--cancel --reassignment-json-file FILE:moved --additional",
         "--execute --reassignment-json-file FILE:moved --preserve-throttles",
         "--execute @ --reassignment-json-file FILE:moved --throttle",
+        "--execute --reassignment-json-file FILE:moved-away",
+        "--verify --reassignment-json-file FILE:moved-away",
+        "--cancel --reassignment-json-file FILE:moved-away",
     ),
     {
         **{
@@ -419,26 +426,30 @@ ACLS = Tool(
 CLUSTER = Tool(
     "cluster",
     _T + "ClusterTool",
-    ("cluster-id", "cluster-id --nope", "-", "- --nope", "- unregister --nope"),
+    (
+        "cluster-id", "cluster-id --nope", "-", "- --nope", "- unregister --nope", "- cluster-id",
+        "- cluster-id --bootstrap-controller ADDRESS", "- cluster-id -C ADDRESS",
+    ),
     {
         "list-endpoints": "of Kafka 4",
         "- nope": "it has an action of Kafka 4",
-        "unregister --id 9": "kstore has one broker",
-        "unregister": "kstore has one broker",
-        "- cluster-id": "kstore has no --bootstrap-controller",
+        "unregister": "Kafka names the short option, too",
         "- cluster-id --bootstrap-server": "Kafka names the short option, too",
         "cluster-id --config FILE:missing": _NO_FILE,
     },
-)
+)  # fmt: skip
 FEATURES = Tool(
     "features",
     _T + "FeatureCommand",
-    ("@ describe --nope", "@ describe extra", "@", "@ --nope"),
+    (
+        "@ describe --nope", "@ describe extra", "@", "@ --nope", "- describe", "@ disable --nope",
+        "- --bootstrap-controller ADDRESS describe",
+        "@ --bootstrap-controller ADDRESS describe",
+    ),
     {
-        "@ nope": "kstore only describes",
-        "- describe": "kstore has no --bootstrap-controller",
+        "@ nope": "kstore lists the actions in another form",
         **dict.fromkeys(
-            ("@ upgrade --metadata 3.9", "@ upgrade", "@ downgrade", "@ disable --nope"),
+            ("@ upgrade --metadata 3.9", "@ upgrade", "@ downgrade"),
             "kstore changes no levels: its broker has one",
         ),
     },
@@ -570,13 +581,11 @@ VERIFIABLE_CONSUMER = Tool(
 LATENCY = Tool(
     "end-to-end-latency",
     _T + "EndToEndLatency",
-    ("- x:1 t 1 2 5", "- x:1 t 1 0 5"),
+    ("- x:1 t 1 2 5", "- x:1 t 1 0 5", "- x:1 t x all 5", "- x:1 t 1 all x", "- x:1 t x 0 5"),
     {
         "-": "kstore has Kafka 4's named options, too",
         "- a": "the usage names the tool",
         "- x:1 t 1 all 5 FILE:missing more": "the usage names the tool",
-        "- x:1 t x all 5": "kstore says what a number is",
-        "- x:1 t 1 all x": "kstore says what a number is",
         "- x:1 t 1 all 5 FILE:missing": _NO_FILE,
     },
 )
