@@ -476,7 +476,7 @@ class World:
         self.say("cut", tp, end)
         if not done:
             self._half_cut[tp] = before[len(self.witness.log(tp).acked) :]
-        acked = self.witness.log(tp).acked
+        acked = [value for value in self.witness.log(tp).acked if value]  # b"": a marker
         self._tails[tp] = int(acked[-1].split(b":")[1]) if acked else 0
 
     def delete_records(self, offset: int, tp: TopicPartition = ("t", 0)) -> None:

@@ -5,6 +5,7 @@ over it, so readers keep the old file.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kstore._native.read.segment_view import SegmentList
 from kstore.checkpoint.known_gaps import note_gaps, truncate_gaps
@@ -16,13 +17,11 @@ from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.recovery.loader import load_active
-from kstore.recovery.removed_ends import (
-    RemovedEnds,
-    forget_removed_ends,
-    write_removed_ends,
-)
 from kstore.segment import header_checksums
 from kstore.segment import segment as segments_on_disk
+
+if TYPE_CHECKING:
+    from kstore.recovery.removed_ends import RemovedEnds
 
 
 class Truncator:
@@ -108,6 +107,10 @@ class Truncator:
         """Write to disk which ends this truncation removes, before it changes a file."""
         state, removed = self._state, None
         producers = state.producers.table.entries()
+        if not producers and state.removed_ends is None:
+            return
+        from kstore.recovery.removed_ends import forget_removed_ends, write_removed_ends
+
         if is_own and producers and self.owns_producer is not None:
             from kstore.log.find_removed_ends import find_removed_ends  # few truncations need it
 
@@ -124,8 +127,10 @@ class Truncator:
             forget_removed_ends(state.files, state.directory)
         state.removed_ends = removed
 
-    def forget_removed_ends(self, restored: RemovedEnds) -> None:
+    def forget_removed_ends(self, restored: "RemovedEnds") -> None:
         """These are in the log again, on disk, unless another truncation has followed."""
+        from kstore.recovery.removed_ends import forget_removed_ends
+
         state = self._state
         with state.lock:
             if state.removed_ends is restored:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.checkpoint.known_gaps import truncate_gaps
@@ -27,10 +28,12 @@ from kstore.recovery.epoch_after_loss import epoch_after_loss
 from kstore.recovery.failed_sync import has_failed_sync, write_again
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.recover_partition import recover_partition, unflushed_from
-from kstore.recovery.removed_ends import RemovedEnds, load_removed_ends
 from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.scan import OnProgress
+
+if TYPE_CHECKING:
+    from kstore.recovery.removed_ends import RemovedEnds
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -46,7 +49,7 @@ class LoadedLog:
     producers: ProducerState
     data_end: int  # the offset after the last batch; the log start may lie beyond
     lost: tuple[LostRange, ...]  # records that were lost before it was opened
-    removed_ends: RemovedEnds | None  # of transactions; a kill followed the truncation
+    removed_ends: "RemovedEnds | None"  # of transactions; a kill followed the truncation
     epochs_changed: bool  # their file is to be written before the first append
 
 
@@ -139,6 +142,8 @@ def load(
         _LOGGER.info("%s", report)
     removed = None
     if filenames.REMOVED_ENDS in names:
+        from kstore.recovery.removed_ends import load_removed_ends  # few openings need it
+
         removed = load_removed_ends(files, directory, segments.end_offset)
     return LoadedLog(
         segments, epochs, known, report, producers, data_end, recovered.lost, removed, shorter
