@@ -9,8 +9,7 @@ bytes are kept.
 import itertools
 import logging
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.checkpoint.known_gaps import truncate_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.clock import now_ms
 from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import Files
@@ -125,29 +125,31 @@ def load(
     known = min(data_end if clean else durable, data_end)
     stop = UncleanStop(unflushed_from(bases, scanned_from), known, log_start_offset)
     producers = ProducerState(files, directory, config.producer_id_expiration_ms)
-    producers.load(
-        segments,
-        time.time_ns() // 1_000_000 if clock is None else clock(),
-        unclean=None if clean else stop,
-        quiet=_without_producers(recovered),
-        names=names,
-    )
+    quiet = _without_producers(recovered)
+    unclean = None if clean else stop
+    producers.load(segments, (clock or now_ms)(), unclean=unclean, quiet=quiet, names=names)
     producers.restore_indexes(segments)
     report = _and_end(recovered.report, segments, data_end, durable, log_start_offset)
     known_end = max(durable, high_watermark())
     next_epoch = epoch_after_loss(recovered, last_epoch, known_end, segments.end_offset)
-    report = replace(report, next_epoch=next_epoch)
-    logged, report = report, report.and_producers(producers.removed, producers.rewritten)
+    logged = replace(report, next_epoch=next_epoch)
+    report = logged.and_producers(producers.removed, producers.rewritten)
     if report is not logged:
         _LOGGER.info("%s", report)
-    removed = None
-    if filenames.REMOVED_ENDS in names:
-        from kstore.recovery.removed_ends import load_removed_ends  # few openings need it
-
-        removed = load_removed_ends(files, directory, segments.end_offset)
+    removed = _removed_ends(files, directory, segments, names)
     return LoadedLog(
         segments, epochs, known, report, producers, data_end, recovered.lost, removed, shorter
     )
+
+
+def _removed_ends(
+    files: Files, directory: str, segments: SegmentList, names: Container[str]
+) -> "RemovedEnds | None":
+    if filenames.REMOVED_ENDS not in names:
+        return None
+    from kstore.recovery.removed_ends import load_removed_ends  # few openings need it
+
+    return load_removed_ends(files, directory, segments.end_offset)
 
 
 def _and_end(
