@@ -18,6 +18,7 @@ EPILOG = """\
 examples:
   kstore handover --log-dir data --to /var/kafka-logs
   kstore handover --log-dir data --to /disk1/kafka,/disk2/kafka --topic orders --execute
+  kstore handover --log-dir /var/kafka-logs --to /var/kafka-logs
   kstore handover --from /var/kafka-logs
   kstore handover --from /var/kafka-logs --adopt orders --config retention.ms=604800000 --execute
 
@@ -35,6 +36,10 @@ broker does not read: lines that begin with "command:" set them there, by Kafka'
 topics' before the handover, while the broker runs: a warning names topics of which its retention
 would delete records.
 Passwords are not stored; NEW_PASSWORD stands for one.
+
+The same directories in --log-dir and --to: kstore and the broker serve them by turns. Nothing is
+copied or changed, also with --execute. It prints the same commands and warnings, and whether the
+broker would serve every partition. Run it before the broker's next start.
 
 --from checks whether kstore may write in a stopped broker's directories. Its topics keep every
 byte there; --adopt gives one an entry in kstore.topics, so that the settings of --config apply.
@@ -168,7 +173,12 @@ def print_report(report: "HandoverReport") -> None:
     for command in report.commands:
         print(f"command: {command}")
     kind = f" of a {report.kind} broker" if report.kind else ""
-    if not report.ok:
+    if report.ok and report.is_same_directory:
+        needed = (
+            "start the broker and run the commands" if report.commands else "no command is needed"
+        )
+        print(f"nothing is copied; {needed}")
+    elif not report.ok:
         print(f"refused; nothing was changed{kind and ' in the directory'}{kind}")
     elif report.executed:
         print(f"done, in the directory{kind}")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from os.path import join
 from typing import TYPE_CHECKING
 
 from kstore.arguments import read_properties, split_names, whole_number
@@ -22,7 +23,7 @@ from kstore.cli.log_format import FORMATS, configure_log
 from kstore.cli.service_manager import ServiceManager
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
-from kstore.partition_files import count_of
+from kstore.partition_files import DISK, count_of, filenames
 from kstore.signals import StopRequest
 
 if TYPE_CHECKING:
@@ -259,7 +260,20 @@ def _serve(
             manager.ready(f"serving {directories} on {_address(broker)}")
             _wait(stop, store, manager)
             manager.stopping()
+    _name_handover(arguments)
     return 0
+
+
+def _name_handover(arguments: argparse.Namespace) -> None:
+    """Name the tool to use before the start of the KRaft broker whose directory this is."""
+    paths = split_names(arguments.log_dir)
+    if any(DISK.kind(join(path, filenames.CLUSTER_METADATA)) is not None for path in paths):
+        names = ",".join(paths)
+        _say(
+            arguments,
+            "before Kafka serves the directory again, see what it would not know or would delete: "
+            f"kstore handover --log-dir {names} --to {names}",
+        )
 
 
 def _address(broker: "Broker") -> str:

@@ -11,7 +11,8 @@ both.
 """
 
 from kstore.handover.copy_partitions import Progress, hand_over
-from kstore.handover.plan import check_broker, plan_handover
+from kstore.handover.folder_checks import check_broker
+from kstore.handover.plan import plan_handover
 from kstore.handover.report import (
     KRAFT,
     NOTE,

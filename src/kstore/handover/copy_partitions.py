@@ -8,6 +8,7 @@ from kstore.errors import HandoverError, StorageError
 from kstore.handover.compare_folder import have_same_bytes, is_copied
 from kstore.handover.plan import plan_handover
 from kstore.handover.report import REFUSED, HandoverReport, PartitionPlan
+from kstore.handover.same_directory import is_same_directory
 from kstore.handover.source import end_open_transactions
 from kstore.partition_files import (
     DISK,
@@ -42,7 +43,8 @@ def hand_over(
     Every partition is verified before the copy and compared byte by byte after it. A source that
     was not closed cleanly is recovered first. After an interruption the same call continues, even
     if a broker ran in between: a copy gets its final names when all of its files are on disk, and
-    a marker file in each folder stays until all partitions are copied.
+    a marker file in each folder stays until all partitions are copied. If source and broker are
+    the same directories, nothing is changed; the report is that of :func:`plan_handover`.
 
     Parameters
     ----------
@@ -68,6 +70,8 @@ def hand_over(
         metadata_log_dir=metadata_log_dir,
         files=files,
     )
+    if is_same_directory(source, broker):
+        return _raise_if_refused(make_plan(abort_open_transactions=abort_open_transactions))
     open_store(source).close()  # recovers if necessary; raises if another process writes
     report = _raise_if_refused(make_plan(abort_open_transactions=abort_open_transactions))
     if abort_open_transactions:

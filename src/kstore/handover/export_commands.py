@@ -6,7 +6,7 @@ are not stored, so a user gets a new one.
 """
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -59,26 +59,110 @@ def export_commands(
     ``known``: the broker's metadata, with the settings that it and its topics have already.
     ``node_id``: the broker's, if it is known.
     """
+    state = _read_state(store, report)
+    brokers = [_broker_there(known, node_id)]
     for topic in dict.fromkeys(topics):
-        settings = _read(report, topic, partial(_settings, store, topic))
         there = {} if known is None else known.settings.get(topic, {})
-        missing = {
-            name: value
-            for name, value in sorted((settings or {}).items())
-            if there.get(name, _default(name)) != value
-        }
-        if missing:
-            report.commands.append(
-                f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {topic} "
-                f"--add-config {shlex.quote(','.join(map(_setting, missing.items())))}"
+        _set_topic(store, topic, there, _KEPT, report)
+        loss = _find_loss(store, topic, there, brokers, report)
+        if loss:
+            report.warn(
+                topic,
+                f"{loss}, minutes after its start: set the topic's retention before the handover, "
+                "by the command below",
             )
-        _warn_of_retention(store, topic, there, report)
+    _set_broker(store, state, known, report, node_id)
+
+
+def export_changes(
+    store: "Store",
+    topics: Iterable[str],
+    known: "ClusterMetadata | None",
+    report: "HandoverReport",
+    *,
+    node_id: int | None,
+) -> None:
+    """Add the same for a directory of the broker that kstore has served meanwhile.
+
+    Most topics are the broker's own. A command sets what was set in kstore; it disables retention
+    only for a topic that would lose records, with the broker's present settings or with those that
+    other commands set.
+    """
+    state = _read_state(store, report)
+    brokers = [_broker_there(known, node_id)]
+    if state is not None:
+        brokers.append(_with_changes(brokers[0], state))
+    for topic in dict.fromkeys(topics):
+        there = {} if known is None else known.settings.get(topic, {})
+        loss = _find_loss(store, topic, there, brokers, report)
+        names = _set_topic(store, topic, there, _KEPT if loss else {}, report)
+        if loss:
+            remedy = "run the command below" if names & _KEPT.keys() else "set its retention.ms"
+            report.warn(
+                topic,
+                f"{loss}, from 30 seconds after its start on: {remedy} before that, or start the "
+                "broker with log.initial.task.delay.ms=3600000 until that is done",
+            )
+    _set_broker(store, state, known, report, node_id)
+
+
+def _read_state(store: "Store", report: "HandoverReport") -> BrokerState | None:
+    dirs = store._manager._dirs
+    return _read(report, "settings, quotas and groups", lambda: read_broker_file(dirs))
+
+
+def _broker_there(known: "ClusterMetadata | None", node_id: int | None) -> BrokerConfig:
+    """The broker's dynamic settings; those in its server.properties are unknown."""
+    found = {} if known is None else known.broker_settings
+    return BrokerConfig(dynamic_default=found.get("", {}), dynamic=found.get(str(node_id), {}))
+
+
+def _with_changes(there: BrokerConfig, state: BrokerState) -> BrokerConfig:
+    """The settings that the broker has after the commands of `_broker_commands`."""
+    for_all, own = (
+        {key: value for key, value in config.items() if key in DYNAMIC_BROKER_SETTINGS}
+        for config in (state.default_config, state.config)
+    )
+    return BrokerConfig(
+        dynamic_default={**there.dynamic_default, **for_all}, dynamic={**there.dynamic, **own}
+    )
+
+
+def _set_topic(
+    store: "Store",
+    topic: str,
+    there: Mapping[str, str],
+    kept: Mapping[str, str],
+    report: "HandoverReport",
+) -> Set[str]:
+    """Add the command for a topic, if it needs one; returns the names of the settings in it."""
+    settings = _read(report, topic, partial(_settings, store, topic, kept))
+    missing = {
+        name: value
+        for name, value in sorted((settings or {}).items())
+        if there.get(name, _default(name)) != value
+    }
+    if missing:
+        report.commands.append(
+            f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {topic} "
+            f"--add-config {shlex.quote(','.join(map(_setting, missing.items())))}"
+        )
+    return missing.keys()
+
+
+def _set_broker(
+    store: "Store",
+    state: BrokerState | None,
+    known: "ClusterMetadata | None",
+    report: "HandoverReport",
+    node_id: int | None,
+) -> None:
+    """Add the commands for all but the topics."""
     dirs = store._manager._dirs
     acls = _read(report, "ACLs", lambda: AclStore(dirs, Authorizer((), allows_everyone=False)).acls)
     report.commands += map(_acl_command, sorted(acls or ()))
     users: Users | None = _read(report, "SCRAM users", lambda: Credentials(dirs).users)
     report.commands += _user_commands(users or {})
-    state = _read(report, "settings, quotas and groups", lambda: read_broker_file(dirs))
     if state is not None:
         set_there = {} if known is None else known.broker_settings
         node = "NODE_ID" if node_id is None else str(node_id)
@@ -95,8 +179,11 @@ def _read(report: "HandoverReport", what: str, read: Callable[[], T]) -> T | Non
         return None
 
 
-def _settings(store: "Store", topic: str) -> dict[str, str]:
-    """The topic's settings that Kafka has, too, as kstore applies them."""
+def _settings(store: "Store", topic: str, kept: Mapping[str, str]) -> dict[str, str]:
+    """The topic's settings that Kafka has, too, as kstore applies them.
+
+    ``kept``: of a topic that does not follow the broker's, unless it has its own.
+    """
     state = read_broker_file(store._manager._dirs)
     record = None if state is None else state.topics.get(topic)
     if record is not None and not store._manager.identities.is_same(topic, record.identity):
@@ -104,7 +191,7 @@ def _settings(store: "Store", topic: str) -> dict[str, str]:
     image = topic_image(store, topic, 0, record)
     if image is None:
         return {}
-    found = dict(image.config) if image.is_adopted else {**_KEPT, **image.config}
+    found = dict(image.config) if image.is_adopted else {**kept, **image.config}
     return {name: value for name, value in found.items() if not name.startswith("kstore.")}
 
 
@@ -117,26 +204,43 @@ def _setting(pair: tuple[str, str]) -> str:
     return f"{name}=[{value}]" if "," in value else f"{name}={value}"
 
 
-def _warn_of_retention(
-    store: "Store", topic: str, there: dict[str, str], report: "HandoverReport"
-) -> None:
-    broker = BrokerConfig({})
-    values = {name: broker.topic_default(name) for name in TOPIC_SETTINGS} | there
-    config = to_log_config(values, LogConfig())
+def _find_loss(
+    store: "Store",
+    topic: str,
+    there: Mapping[str, str],
+    brokers: Iterable[BrokerConfig],
+    report: "HandoverReport",
+) -> str:
+    """What retention would delete by the topic's settings and one of the brokers', if anything.
+
+    The beginning of a sentence, for the broker that would delete most; "" if none would.
+    """
+    most, loss = 0, ""
+    checked: list[dict[str, str]] = []
+    for broker in brokers:
+        values = {name: broker.topic_default(name) for name in TOPIC_SETTINGS} | dict(there)
+        if values in checked:
+            continue
+        checked.append(values)
+        size = _deleted_bytes(store, topic, to_log_config(values, LogConfig()), report)
+        if size > most:
+            most = size
+            loss = (
+                f"the broker's retention (retention.ms={values['retention.ms']}, "
+                f"retention.bytes={values['retention.bytes']}) would delete {size:,} bytes that "
+                "kstore keeps"
+            )
+    return loss
+
+
+def _deleted_bytes(store: "Store", topic: str, config: LogConfig, report: "HandoverReport") -> int:
     size = 0
     for log in store[topic]:
         try:
             size += deleted_by_retention(log, config)[0]
         except KStoreError as error:  # the check of the partition says more
             report.note(log.path, f"what retention would delete is unknown: {error}")
-    if size:
-        report.warn(
-            topic,
-            f"the broker's retention (retention.ms={values['retention.ms']}, "
-            f"retention.bytes={values['retention.bytes']}) would delete {size:,} bytes that kstore "
-            "keeps, minutes after its start: set the topic's retention before the handover, by the "
-            "command below",
-        )
+    return size
 
 
 def _acl_command(acl: Acl) -> str:

@@ -1,14 +1,16 @@
 """Plans a handover and reports the reasons against it; changes nothing."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from kstore.errors import CorruptFileError
 from kstore.handover.broker_folders import Broker
 from kstore.handover.compare_folder import TargetContents, compare_logs, is_copied
 from kstore.handover.export_commands import export_commands
+from kstore.handover.folder_checks import quiet_id, strays
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
+from kstore.handover.same_directory import is_same_directory, plan_same_directory
 from kstore.handover.source import check_transactions, warn_of_offsets
 from kstore.partition_files import (
     DISK,
@@ -18,11 +20,19 @@ from kstore.partition_files import (
     absolute_paths,
     count_of,
     filenames,
-    is_offsets_file,
     peek_end_offset,
     uuid_from_text,
 )
 from kstore.store.open_store import open as open_store
+
+_IN_COMMON = (
+    "source and broker have it in common: name the same directories for both if kstore and the "
+    "broker serve them by turns, and no common one for a copy"
+)
+_NOTHING_COPIED = (
+    "source and broker are the same directory: nothing is copied, so no topic id (--topic-id) is "
+    "written and no transaction (--abort-open-transactions) is aborted"
+)
 
 
 def plan_handover(
@@ -52,17 +62,25 @@ def plan_handover(
         the cluster metadata in it, or in one of the log directories.
     abort_open_transactions
         As for :func:`hand_over`: without it an open transaction is refused.
+
+    If ``source`` and ``broker`` are the same directories, which kstore and the broker serve by
+    turns, the report has no partitions, only what the broker would not know or would delete.
     """
     report = HandoverReport()
     there = Broker(files, broker, report)
     there.check(metadata_log_dir)
     if not there.dirs:  # nothing else to report
         return report
-    if set(absolute_paths(source)) & set(absolute_paths(broker)):
-        where = ", ".join(absolute_paths(source))
-        report.refuse(where, "source and broker are the same directory: nothing to hand over")
-        return report
     wanted = None if topics is None else list(topics)
+    common = set(absolute_paths(source)) & set(absolute_paths(broker))
+    if common:
+        if not is_same_directory(source, broker):
+            report.refuse(", ".join(sorted(common)), _IN_COMMON)
+            return report
+        if topic_ids or abort_open_transactions:
+            report.refuse(", ".join(sorted(common)), _NOTHING_COPIED)
+        plan_same_directory(there, wanted)
+        return report
     with open_store(source, "r") as store:
         names = list(store) if wanted is None else wanted
         for name in names:
@@ -96,7 +114,7 @@ def plan_handover(
     _check_contents(there, report)
     _check_counts(there, report)
     planned = {(plan.topic, plan.partition) for plan in report.partitions}
-    for key, sentence in _strays(there):
+    for key, sentence in strays(there):
         if key not in planned:
             report.warn(there.folder(key), sentence)
     for path in absolute_paths(source):
@@ -207,17 +225,9 @@ def _check_lost(there: Broker, plan: PartitionPlan, given: str | None) -> None:
     )
 
 
-def _strays(there: Broker) -> Iterator[tuple[tuple[str, int], str]]:
-    """The broker's folders that it would not serve, with reasons."""
-    for key in sorted(there.partition_dirs):
-        reason = there.stray_reason(key, _quiet_id(there, key))
-        if reason is not None:
-            yield key, reason
-
-
 def _is_same_topic(there: Broker, topic: str, known: str | None) -> bool:
     """Whether the broker has a topic of that name with that id."""
-    ids = [_quiet_id(there, key) for key in there.partition_dirs if key[0] == topic]
+    ids = [quiet_id(there, key) for key in there.partition_dirs if key[0] == topic]
     return bool(ids) and (known is None or known in ids)
 
 
@@ -232,7 +242,7 @@ def _check_counts(there: Broker, report: HandoverReport) -> None:
         ours.setdefault(plan.topic, set()).add(plan.partition)
     for topic, numbers in ours.items():
         theirs = {partition for name, partition in there.partition_dirs if name == topic}
-        ids = {found for n in theirs if (found := _quiet_id(there, (topic, n))) is not None}
+        ids = {found for n in theirs if (found := quiet_id(there, (topic, n))) is not None}
         if len(ids) > 1:
             report.refuse(topic, f"its folders on the broker have different ids: {sorted(ids)}")
         if theirs - numbers:
@@ -242,70 +252,3 @@ def _check_counts(there: Broker, report: HandoverReport) -> None:
                 f"{len(numbers)}: keys "
                 "that are appended from now on go to other partitions than before",
             )
-
-
-def _quiet_id(there: Broker, key: tuple[str, int]) -> str | None:
-    try:
-        return there.topic_id(key)
-    except CorruptFileError:
-        return None  # was refused
-
-
-def check_broker(
-    broker: Paths, *, metadata_log_dir: str | None = None, files: Files = DISK
-) -> HandoverReport:
-    """Check a stopped broker's directories before kstore writes in them; changes nothing.
-
-    ``metadata_log_dir``: the broker's setting, if it is not one of ``broker``.
-    """
-    report = HandoverReport()
-    there = Broker(files, broker, report)
-    there.check(metadata_log_dir)
-    if not there.dirs:
-        return report
-    for key in sorted(there.partition_dirs):
-        _check_for_kstore(there, key)
-    for key, sentence in _strays(there):
-        report.refuse(there.folder(key), sentence)
-    for log_dir in there.dirs:
-        if files.kind(log_dir.join(filenames.CLUSTER_METADATA)) is not None:
-            report.note(
-                log_dir.join(filenames.CLUSTER_METADATA),
-                "the cluster's metadata: kstore leaves it alone",
-            )
-        names = there.contents[log_dir.path].files
-        loose = [name for name in names if is_offsets_file(name)]
-        if loose and ("__consumer_offsets", 0) not in there.partition_dirs:
-            report.warn(
-                log_dir.join(loose[0]),
-                "the next writer would create __consumer_offsets from it, a topic that the broker "
-                "does not know and would rename to -stray: remove the file",
-            )
-    there.warn_of_replicas(None)
-    return report
-
-
-def _check_for_kstore(there: Broker, key: tuple[str, int]) -> None:
-    """Check a partition that kstore would write and the broker would serve again."""
-    report, folder = there.report, there.folder(key)
-    if there.is_incomplete(folder):
-        report.refuse(
-            folder,
-            "its handover was interrupted: repeat the same handover, which completes it",
-        )
-    try:
-        found = there.topic_id(key)
-    except CorruptFileError as error:
-        report.refuse(folder, f"{error.reason}: {_UNREADABLE_ID}")
-        return
-    if found is None and report.kind == KRAFT:
-        report.refuse(folder, "no partition.metadata: a KRaft broker renames the folder to -stray")
-    assigned = there.assigned_log_dir(key)
-    if assigned is not None and there.partition_dirs[key] is not assigned:
-        report.note(
-            folder,
-            f"the cluster has it in {assigned.path}, but the broker serves it here",
-        )
-
-
-_UNREADABLE_ID = "the broker takes the directory offline, or does not recognize the folder"

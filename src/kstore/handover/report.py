@@ -41,6 +41,7 @@ class HandoverReport:
     partitions: list[PartitionPlan] = field(default_factory=list)
     executed: bool = False
     commands: list[str] = field(default_factory=list)  # for Kafka's tools, on the broker
+    is_same_directory: bool = False  # kstore and the broker serve it by turns: nothing is copied
 
     @property
     def ok(self) -> bool:
