@@ -19,6 +19,7 @@ from kstore.security.authorizer import Authorizer
 from kstore.security.credentials import Credentials
 from kstore.security.scram import ScramCredential
 from support import metadata
+from support.serve_process import WAIT, serving
 from support.stores import QUIET, snapshot
 from unit.handover.test_handover import broker, refusals, warnings
 
@@ -230,3 +231,11 @@ def test_the_check_before_kstores_turn_names_the_command(shared: Path) -> None:
         store.alter_topic("t", {"retention.ms": 5000})
     [note] = [each for each in check_broker(shared).findings if command in each.sentence]
     assert note.level == "note"
+
+
+def test_serving_such_a_directory_ends_with_a_line_that_names_the_command(shared: Path) -> None:
+    with serving("--log-dir", shared) as (process, _):
+        process.terminate()
+        said = process.communicate(timeout=WAIT)[1].decode()
+    assert f"kstore handover --log-dir {shared} --to {shared}" in said
+    assert process.returncode == 0
