@@ -10,7 +10,11 @@ from kstore.handover.compare_folder import TargetContents, compare_logs, is_copi
 from kstore.handover.export_commands import export_commands
 from kstore.handover.folder_checks import quiet_id, strays
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
-from kstore.handover.same_directory import is_same_directory, plan_same_directory
+from kstore.handover.same_directory import (
+    common_directories,
+    is_same_directory,
+    plan_same_directory,
+)
 from kstore.handover.source import check_transactions, warn_of_offsets
 from kstore.partition_files import (
     DISK,
@@ -72,7 +76,7 @@ def plan_handover(
     if not there.dirs:  # nothing else to report
         return report
     wanted = None if topics is None else list(topics)
-    common = set(absolute_paths(source)) & set(absolute_paths(broker))
+    common = common_directories(source, broker)
     if common:
         if not is_same_directory(source, broker):
             report.refuse(", ".join(sorted(common)), _IN_COMMON)

@@ -1,5 +1,6 @@
 """Hands a directory back to the broker that serves it by turns with kstore: copies nothing."""
 
+import os
 from collections.abc import Iterable
 
 from kstore.errors import KStoreError
@@ -10,9 +11,18 @@ from kstore.partition_files import OFFSETS_TOPIC, Paths, absolute_paths, filenam
 from kstore.store.open_store import open as open_store
 
 
+def common_directories(source: Paths, broker: Paths) -> set[str]:
+    """The directories that are in both, also if a symbolic link leads there."""
+    return _resolved(source) & _resolved(broker)
+
+
 def is_same_directory(source: Paths, broker: Paths) -> bool:
     """Whether both are the same directories, in any order."""
-    return set(absolute_paths(source)) == set(absolute_paths(broker))
+    return _resolved(source) == _resolved(broker)
+
+
+def _resolved(paths: Paths) -> set[str]:
+    return set(map(os.path.realpath, absolute_paths(paths)))
 
 
 def plan_same_directory(there: Broker, topics: Iterable[str] | None) -> None:

@@ -239,3 +239,16 @@ def test_serving_such_a_directory_ends_with_a_line_that_names_the_command(shared
         said = process.communicate(timeout=WAIT)[1].decode()
     assert f"kstore handover --log-dir {shared} --to {shared}" in said
     assert process.returncode == 0
+
+
+def test_a_symbolic_link_leads_to_the_same_directory(shared: Path, tmp_path: Path) -> None:
+    append_old(shared, "t")
+    link = tmp_path / "link"
+    link.symlink_to(shared)
+    before = snapshot(shared)
+    for source, target in ((link, shared), (shared, link)):
+        report = hand_over(source, target)
+        assert report.is_same_directory
+        assert not report.partitions
+        assert len(warnings(report)) == len(warnings(turn(shared)))
+    assert snapshot(shared) == before
