@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kstore._native.jit.cache import compiled
 from kstore._native.jit.kernels import key_hash
 from kstore._native.jit.views import Bytes
 
@@ -29,14 +29,14 @@ class Groups(NamedTuple):
     group: Int64s  # per row: its group
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _slot_of(number: int, mask: int) -> Any:
     """First slot of a number (Fibonacci hashing, so that neighbours do not cluster)."""
     mixed = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> np.uint64(32)) & mask
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _with_room(table: Int64s, distinct: Int64s, known: int) -> Any:
     """The hash table of the first ``known`` numbers, doubled if it is half full."""
     if known * 2 < table.size:
@@ -50,7 +50,7 @@ def _with_room(table: Int64s, distinct: Int64s, known: int) -> Any:
     return table
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def tumbling(timestamps: Int64s, values: Int64s, width: int) -> Any:
     """Count, sum, minimum and maximum of ``values`` per window of ``width`` milliseconds.
 
@@ -110,7 +110,7 @@ def tumbling(timestamps: Int64s, values: Int64s, width: int) -> Any:
     )
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _same_key(data: Bytes, positions: Int64s, lengths: Any, one: int, other: int) -> Any:
     if lengths[one] != lengths[other]:
         return False
@@ -120,7 +120,7 @@ def _same_key(data: Bytes, positions: Int64s, lengths: Any, one: int, other: int
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def group_by_key(data: Bytes, positions: Int64s, lengths: Any) -> Any:
     """Group rows by key, compared byte by byte after equal murmur2 hashes.
 
@@ -156,7 +156,7 @@ def group_by_key(data: Bytes, positions: Int64s, lengths: Any) -> Any:
     return Groups(first[:known].copy(), group)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def sum_by_group(group: Int64s, values: Int64s, count: int) -> Any:
     """Number of rows and sum of values of each of ``count`` groups: two int64 arrays.
 
@@ -175,13 +175,13 @@ def sum_by_group(group: Int64s, values: Int64s, count: int) -> Any:
     return rows, total
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _below(values: Int64s, row: int, other: int) -> Any:
     """Whether a row ranks below another: by value; of equal values, the later row."""
     return values[row] < values[other] or (values[row] == values[other] and row > other)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def top_k(values: Int64s, k: int) -> Any:
     """Rows of the ``k`` largest values (int64), largest first; of equal values, the first row."""
     heap = np.empty(max(0, min(k, values.size)), np.int64)

@@ -1,4 +1,4 @@
-"""Caches the machine code of a fused predicate across processes.
+"""Caches machine code across processes: of the functions here, and of a fused predicate.
 
 Numba keys a cached closure by the pickled contents of its cells; a jitted function pickles
 differently in every process, so its cache would never hit. Here the key is the predicate's code
@@ -9,10 +9,32 @@ from hashlib import sha256
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from numba import njit
 from numba.core.caching import FunctionCache
 from numba.extending import is_jitted
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
+
+
+def compiled(function: Any) -> Any:
+    """``numba.njit`` without the GIL, cached on disk where a directory for that is writable."""
+    found = njit(nogil=True)(function)
+    enable_cache(found)
+    return found
+
+
+def enable_cache(function: Any) -> bool:
+    """Cache a jitted function on disk, and return True; False if no directory can be written.
+
+    Numba looks for ``NUMBA_CACHE_DIR``, the directory of the source, and the user's cache. A
+    service may have none of them: a read-only installation, and no home. Each process compiles
+    its functions then, which takes seconds.
+    """
+    try:
+        function.enable_caching()
+    except RuntimeError:  # "cannot cache function ...: no locator available"
+        return False
+    return True
 
 
 def _code(code: CodeType) -> list[object]:

@@ -6,10 +6,10 @@ read-only) and integers, and never reads outside the array, even for corrupt byt
 
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import uint8
 from numpy.typing import NDArray
 
+from kstore._native.jit.cache import compiled
 from kstore._native.jit.symbols import kernel
 
 Bytes = NDArray[uint8]
@@ -63,7 +63,7 @@ class FrameRecord(NamedTuple):
     value_length: int
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def index_lookup(entries: Bytes, count: int, base_offset: int, offset: int) -> Any:
     """Position in the log file from which a frame walk finds ``offset``.
 
@@ -73,7 +73,7 @@ def index_lookup(entries: Bytes, count: int, base_offset: int, offset: int) -> A
     return _index_lookup(entries, count, base_offset, offset)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def time_lookup(entries: Bytes, count: int, base_offset: int, timestamp: int) -> Any:
     """Offset before which no record is later than ``timestamp`` (milliseconds).
 
@@ -82,19 +82,19 @@ def time_lookup(entries: Bytes, count: int, base_offset: int, timestamp: int) ->
     return _time_lookup(entries, count, base_offset, timestamp)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def index_count(entries: Bytes) -> Any:
     """Number of used entries of an offset index, which may end in preallocated zeros."""
     return _index_count(entries)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def time_index_count(entries: Bytes) -> Any:
     """Number of used entries of a time index, which may end in preallocated zeros."""
     return _time_index_count(entries)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def next_frame(data: Bytes, position: int) -> Any:
     """The batch at ``position`` as a ``Frame``; does not verify its checksum."""
     status, end, base, last, count, first_time, most_time, magic, attributes, epoch = _next_frame(
@@ -103,13 +103,13 @@ def next_frame(data: Bytes, position: int) -> Any:
     return Frame(status, end, base, last, count, first_time, most_time, magic, attributes, epoch)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def crc_ok(data: Bytes, position: int) -> Any:
     """Whether a complete batch with a valid checksum is at ``position``."""
     return _crc_ok(data, position) != 0
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def next_record(data: Bytes, position: int, frame: Frame) -> Any:
     """The record at ``position`` of the batch ``frame``, as a ``FrameRecord``.
 
@@ -129,13 +129,13 @@ def next_record(data: Bytes, position: int, frame: Frame) -> Any:
     return FrameRecord(status, end, offset, timestamp, key, key_length, value, value_length)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def key_hash(data: Bytes, position: int, length: int) -> Any:
     """Kafka's murmur2 of ``data[position:position + length]``; 0 for a null key (-1)."""
     return _key_hash(data, position, length)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def crc32c(data: Bytes, position: int, length: int) -> Any:
     """CRC-32C of ``data[position:position + length]``; -1 for a range outside the data."""
     return _crc32c(data, position, length)

@@ -9,7 +9,7 @@ from numba.core.errors import NumbaError, TypingError
 from numba.extending import is_jitted, overload
 from numpy.typing import NDArray
 
-from kstore._native.jit.cache import PredicateCache, fingerprint
+from kstore._native.jit.cache import PredicateCache, compiled, enable_cache, fingerprint
 from kstore._native.jit.check_predicate import RESULT, explain, refuse_comparisons
 from kstore._native.jit.views import Bytes, part
 
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     value_length: int  # -1: null, a tombstone
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def rows_between(column: Int64s, start: int, stop: int) -> Any:
     """Rows whose value (a timestamp or offset) is at least ``start`` and below ``stop``.
 
@@ -101,13 +101,12 @@ class Predicate:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
-        compiled: Any = function if is_jitted(function) else njit(nogil=True)(function)
-        self._code = compiled.py_func.__code__
+        jitted: Any = function if is_jitted(function) else njit(nogil=True)(function)
+        self._code = jitted.py_func.__code__
         refuse_comparisons(self._code)
-        self.loop = _loop_over(compiled)
-        mark = fingerprint(compiled.py_func)
-        if mark is not None:
-            self.loop.enable_caching()
+        self.loop = _loop_over(jitted)
+        mark = fingerprint(jitted.py_func)
+        if mark is not None and enable_cache(self.loop):
             self.loop._cache = PredicateCache(self.loop.py_func, mark)
 
     def rows(self, columns: Any) -> Int64s:

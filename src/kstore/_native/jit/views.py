@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from kstore._native.jit.cache import compiled
 from kstore._native.jit.symbols import bytes_array
 
 Bytes = NDArray[np.uint8]
@@ -40,7 +41,7 @@ def _borrowed(typingctx: Any, data: Any, position: Any, length: Any) -> Any:
     return signature, code
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def part(data: Bytes, position: int, length: int) -> Any:
     """``data[position:position + length]`` as a read-only array that borrows ``data``.
 
@@ -55,7 +56,7 @@ def part(data: Bytes, position: int, length: int) -> Any:
     return _borrowed(data, position, length)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def equals(some: Bytes, wanted: bytes) -> Any:
     """Whether a view has the bytes of a ``bytes`` literal (or another view)."""
     if len(some) != len(wanted):
@@ -66,7 +67,7 @@ def equals(some: Bytes, wanted: bytes) -> Any:
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def starts_with(some: Bytes, wanted: bytes) -> Any:
     """Whether a view starts with ``wanted``."""
     if len(some) < len(wanted):
@@ -77,7 +78,7 @@ def starts_with(some: Bytes, wanted: bytes) -> Any:
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def contains(some: Bytes, wanted: bytes) -> Any:
     """Whether a view contains ``wanted``."""
     size = len(wanted)
