@@ -1,11 +1,8 @@
-"""``kstore serve`` for operators: what a service manager hears, the log as JSON, the files of
-``docs/deploy``."""
+"""``kstore serve`` for operators: what a service manager hears, the log as JSON."""
 
-import argparse
 import json
 import os
 import re
-import shlex
 import socket
 import subprocess
 import sys
@@ -18,11 +15,9 @@ import pytest
 
 import kstore
 from kstore.cli import main, serve
-from kstore.cli.common import ToolParser
 from kstore.cli.service_manager import ServiceManager
 
 WAIT = 60
-DEPLOY = Path(__file__).parents[3] / "docs" / "deploy"
 
 
 @contextmanager
@@ -144,55 +139,6 @@ def test_the_port_of_the_metrics_is_a_second_line(tmp_path: Path) -> None:
         assert found is not None
         with urlopen(f"{found[1]}health", timeout=WAIT) as answer:
             assert json.load(answer)["ready"]
-
-
-def options_of(words: list[str]) -> argparse.Namespace:
-    """The options of a command line, as the tool reads them."""
-    parser = ToolParser(prog="kstore serve")
-    serve.describe(parser)
-    found = parser.parse_args(words)
-    assert isinstance(found, argparse.Namespace)
-    return found
-
-
-def unit() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for line in (DEPLOY / "kstore.service").read_text().splitlines():
-        if line and not line.startswith(("#", "[")):
-            name, equals, value = line.partition("=")
-            assert equals, line
-            assert value, line
-            found.setdefault(name, []).append(value)
-    return found
-
-
-def test_the_unit_starts_a_broker_that_reports_to_it() -> None:
-    found = unit()
-    [command] = found["ExecStart"]
-    program, tool, *words = shlex.split(command)
-    assert (Path(program).name, tool) == ("kstore", "serve")
-    options = options_of(words)
-    assert options.log_dir == ["/var/lib/kstore"]
-    assert options.log_dir == [f"/var/lib/{found['StateDirectory'][0]}"]  # ProtectSystem=strict
-    assert options.log_format == "json"
-    assert found["Type"] == ["notify"]
-    assert found["NotifyAccess"] == ["main"]  # no process of its own reports
-    assert "AF_UNIX" in found["RestrictAddressFamilies"][0]  # NOTIFY_SOCKET
-    assert found["KillSignal"] == ["SIGTERM"]
-
-
-def test_the_container_starts_a_broker_whose_health_is_asked() -> None:
-    text = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
-    steps = dict(re.findall(r"^([A-Z]+) (.*)$", text, re.MULTILINE))
-    program, tool, *words = json.loads(steps["ENTRYPOINT"])
-    assert (Path(program).name, tool) == ("kstore", "serve")
-    options = options_of(words)
-    assert options.log_dir == [steps["VOLUME"]]
-    assert options.listen == "0.0.0.0"
-    assert steps["EXPOSE"].split() == ["9092", str(options.metrics_port)]
-    assert f"127.0.0.1:{options.metrics_port}/live" in steps["HEALTHCHECK"]
-    assert options.metrics_listen == "0.0.0.0"
-    options_of([*words, "--advertised", "localhost:9092"])
 
 
 def test_an_unknown_format_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
