@@ -17,9 +17,12 @@ from kstore.protocol.messages.init_producer_id import (
 )
 from kstore.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kstore.record.builder import BatchBuilder
+from kstore.remote.groups import commit_offsets
 from kstore.remote.store import RemoteStore
+from kstore.topic_partition import TopicPartition
 
 VERSION = "3.9.2"
+GROUPS_VERSION = "4.3.0"  # Kafka 3.9 has no such tool
 TOOLS = "org.apache.kafka.tools"
 TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
 _TRANSACTIONAL = 0x10  # the bit of a batch's attributes
@@ -99,6 +102,51 @@ def test_features(both: Both) -> None:
         return [re.sub(r"Epoch: -?\d+", "", line) for line in text.splitlines()]
 
     assert (status, lines(ours)) == (0, lines(theirs))
+
+
+def test_metadata_quorum(both: Both) -> None:
+    asked = ("describe", "--status")
+    status, ours = both.ours("metadata-quorum", *asked)
+    theirs = both.theirs(f"{TOOLS}.MetadataQuorumCommand", *asked, first=True)
+
+    def lines(text: str) -> list[str]:
+        return re.sub(r"(HighWatermark: +)\d+", r"\1N", text).splitlines()
+
+    assert (status, lines(ours)) == (0, lines(theirs))
+    assert len(lines(ours)) == 8
+    asked = ("describe", "--replication")
+    status, ours = both.ours("metadata-quorum", *asked)
+    theirs = both.theirs(f"{TOOLS}.MetadataQuorumCommand", *asked, first=True)
+
+    def cells(text: str) -> list[list[str]]:
+        """Without the offset and the times, which grow meanwhile."""
+        rows = [re.split(r" *\t", line) for line in text.splitlines()]
+        return [rows[0], *([*row[:2], row[3], row[6]] for row in rows[1:])]
+
+    assert (status, cells(ours)) == (0, cells(theirs))
+    asked = ("describe", "--replication", "--human-readable")
+    for printed in (
+        both.ours("metadata-quorum", *asked)[1],
+        both.theirs(f"{TOOLS}.MetadataQuorumCommand", *asked, first=True),
+    ):
+        assert re.search(r"\d+ ms ago *\t\d+ ms ago *\tLeader", printed), printed
+
+
+def test_groups_as_kafka_4_prints_them(served: Served, both: Both) -> None:
+    libs(GROUPS_VERSION)
+    with RemoteStore(served.address) as store:
+        commit_offsets(store.cluster, "billing", {TopicPartition("orders", 0): 0})
+    server = ("--bootstrap-server", served.address)
+    for words in (
+        ("--list",),
+        ("--list", "--group-type", "classic"),
+        ("--list", "--consumer"),
+        ("--list", "--protocol", "nope"),
+    ):
+        theirs = run(GROUPS_VERSION, f"{TOOLS}.GroupsCommand", *words, *server).stdout.decode()
+        status, ours = both.ours("groups", *words)
+        assert (status, sorted(ours.splitlines())) == (0, sorted(theirs.splitlines()))
+        assert ("billing" in ours) == ("nope" not in words)
 
 
 def test_api_versions(both: Both) -> None:

@@ -454,6 +454,19 @@ FEATURES = Tool(
         ),
     },
 )  # fmt: skip
+QUORUM = Tool(
+    "metadata-quorum",
+    _T + "MetadataQuorumCommand",
+    (
+        "@ describe", "@ describe --status --replication", "@ describe --status --human-readable",
+        "@ describe --nope", "@ describe extra", "@", "@ --nope",
+    ),
+    {
+        **dict.fromkeys(("@ nope", "@ add-controller"), "kstore only describes"),
+        "- describe --status": "kstore has no --bootstrap-controller",
+        "- describe --status --bootstrap-server": "Kafka takes the server before the action",
+    },
+)  # fmt: skip
 VERSIONS = Tool(
     "broker-api-versions",
     "kafka.admin.BrokerApiVersionsCommand",
@@ -591,6 +604,6 @@ LATENCY = Tool(
 )
 TOOLS = (
     TOPICS, OFFSETS, DELETE_RECORDS, CONFIGS, LOG_DIRS, TRANSACTIONS, LEADERS, REASSIGN, CONSUMER,
-    GROUPS, ACLS, CLUSTER, FEATURES, VERSIONS, PRODUCER, PRODUCER_PERF, CONSUMER_PERF,
+    GROUPS, ACLS, CLUSTER, FEATURES, QUORUM, VERSIONS, PRODUCER, PRODUCER_PERF, CONSUMER_PERF,
     VERIFIABLE_PRODUCER, VERIFIABLE_CONSUMER, LATENCY,
 )  # fmt: skip

@@ -109,3 +109,11 @@ def level_name(feature: str, level: int) -> str:
     if feature == METADATA_VERSION and 1 <= level <= len(_LEVELS):
         return _LEVELS[level - 1]
     return str(level)
+
+
+def release_level(text: str) -> str:
+    """The level of a release, such as 3.9, or of a level's own name. Raises WrongOptionsError."""
+    found = [level for level in _LEVELS if text in (level, level.partition("-")[0])]
+    if not found:
+        raise WrongOptionsError(f"Version {text} is not a valid version")
+    return found[-1]

@@ -15,6 +15,8 @@ Modules:
 - effective_config: The settings of a topic's logs: its own, over those of the broker if the topic
   follows them
 - engine_config: Converts Kafka's topic settings to the engine's LogConfig
+- formatted_directories: Formats log directories as Kafka's Formatter does: gives them the cluster's
+  id before a broker first serves them
 - image: The cluster at one moment: brokers, topics, partitions and settings (Kafka's MetadataImage)
 - local_image: Builds the image of a store's topics
 - local_metadata: The metadata of a one-node cluster, kept in its own store

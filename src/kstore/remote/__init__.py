@@ -21,6 +21,7 @@ Modules:
 - membership_counts: Counts the requests of a member of a group, by either protocol
 - offsets: Offsets of many partitions, with one request to each leader
 - produce_counts: Counts the records that a producer sends, in total and by topic
+- quorum: DescribeQuorum: the controllers of a cluster
 - quotas: Quotas of a cluster's clients, and the users of SCRAM
 - remote_log: A partition of a cluster: offsets, appends of batches, deletion of records
 - store: Presents a cluster to the tools as a store

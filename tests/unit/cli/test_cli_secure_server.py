@@ -115,6 +115,8 @@ def test_tools_connect(
         ["cluster", "cluster-id"],
         ["cluster", "list-endpoints"],
         ["features", "describe"],
+        ["metadata-quorum", "describe", "--status"],
+        ["groups", "--list"],
         ["transactions", "list"],
         ["reassign-partitions", "--list"],
         ["leader-election", "--election-type", "preferred", "--all-topic-partitions"],
