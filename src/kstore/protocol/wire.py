@@ -182,6 +182,10 @@ class Reader:
         """Read a struct after a byte that is negative for null."""
         return None if self.int8() < 0 else decode(self, version)
 
+    def tagged_struct(self, decode: "Callable[[Reader, int], Item]", version: int) -> Item | None:
+        """Read a nullable struct that is a tagged field, where Kafka writes 0 for null."""
+        return None if self.int8() <= 0 else decode(self, version)
+
     def count(self, compact: bool) -> int:
         """Read the number of elements of a non-null array."""
         count = self.nullable_count(compact)

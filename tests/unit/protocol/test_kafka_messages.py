@@ -5,8 +5,12 @@ import pytest
 from kstore.errors import CorruptRecordError, InvalidRecordError
 from kstore.protocol import kafka_messages
 from kstore.protocol.records import decode_record, encode_record, first_string, prefix_of
+from kstore.protocol.records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataValue,
+)
 from kstore.protocol.records.offset_commit import OffsetCommitKey
 from kstore.protocol.schema import table
+from kstore.protocol.wire import Reader
 
 # client id "c", host "h", no topics, timeout 5; what may be null, is
 MEMBER = bytes.fromhex("00" + "00" + "0263" + "0268" + "01" + "00" + "00000005" + "00")
@@ -45,6 +49,8 @@ def test_a_null_struct_behind_a_tag_is_decoded_as_none(null: bytes) -> None:
     assert shown["clientHost"] == "h"
     tagged = MEMBER + b"\1\0\1" + null
     assert kafka_messages.decode("ConsumerGroupMemberMetadataValue", 0, tagged) == shown
+    member = ConsumerGroupMemberMetadataValue.decode(Reader(tagged), 0)
+    assert (member.client_host, member.classic_member_metadata) == ("h", None)
 
 
 def test_text_that_is_not_utf_8_is_shown() -> None:

@@ -102,7 +102,7 @@ class ConsumerGroupMemberMetadataValue:
         message.server_assignor = reader.nullable_string(True)
         for tag in reader.tags():
             if tag == 0:
-                message.classic_member_metadata = reader.nullable_struct(
+                message.classic_member_metadata = reader.tagged_struct(
                     cls.ClassicMemberMetadata.decode, version
                 )
         return message

@@ -254,7 +254,8 @@ class _Struct:
             return f'reader.{prefix}integers("{_CODES[field.kind]}", {self.compact})'
         if field.kind == "struct":
             if nullable:
-                return f"reader.nullable_struct({decode}, version)"
+                kind = "nullable" if field.tag is None else "tagged"
+                return f"reader.{kind}_struct({decode}, version)"
             return f"{decode}(reader, version)"
         if field.kind == "records":
             return f"reader.records({self.compact})"
