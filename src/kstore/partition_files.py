@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from kstore.coordinator.group.reader_offsets_file import group_files as group_files
     from kstore.coordinator.group.reader_offsets_file import is_offsets_file as is_offsets_file
     from kstore.coordinator.group.reader_offsets_file import read_group_file as read_group_file
+    from kstore.coordinator.group.stored_groups import StoredGroup as StoredGroup
+    from kstore.coordinator.group.stored_groups import StoredMember as StoredMember
+    from kstore.coordinator.group.stored_groups import read_stored_groups as read_stored_groups
     from kstore.coordinator.group.verify_keys import (
         warn_of_undecodable_keys as warn_of_undecodable_keys,
     )
@@ -215,6 +218,7 @@ _NAMES = {
     "kstore.coordinator.group.reader_offsets_file": "FiledOffsets IsSameTopic group_file_name"
     " group_files is_offsets_file read_group_file",
     "kstore.coordinator.group.offsets_table": "OFFSETS_TOPIC",
+    "kstore.coordinator.group.stored_groups": "StoredGroup StoredMember read_stored_groups",
     "kstore.coordinator.group.verify_keys": "warn_of_undecodable_keys",
     # States of transactional ids, in __transaction_state.
     "kstore.coordinator.transaction.transaction_state_records": "TransactionMetadata",

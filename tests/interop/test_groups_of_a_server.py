@@ -36,7 +36,7 @@ def served(
     running: contextlib.AbstractContextManager[Served] = (
         kstore_node(root, group_initial_rebalance_delay_ms=0)
         if request.param == "kstore"
-        else node(VERSION, root)
+        else node(VERSION, root, group_coordinator_rebalance_protocols="classic,consumer")
     )
     with running as broker:
         ours(broker, "topics", "--create", "--topic", "orders", "--partitions", 3)
@@ -69,6 +69,15 @@ def theirs(served: Served, *words: object) -> str:
 
 def _server(served: Served) -> tuple[str, str]:
     return "--bootstrap-server", served.address
+
+
+def of_directory(served: Served, *words: object) -> list[str]:
+    """The words of what kstore's tool prints of the broker's directory, without its status."""
+    words = ("consumer-groups", *words, "--log-dir", served.log_dir)
+    done = subprocess.run(
+        [sys.executable, "-m", "kstore", *map(str, words)], capture_output=True, timeout=120
+    )
+    return words_of(done.stdout.decode())
 
 
 def words_of(text: str) -> list[str]:
@@ -129,11 +138,17 @@ def test_members_of_both_kinds(served: Served) -> None:
         asked = ("--describe", "--group", "both")
         rows = assert_same(served, *asked)
         assert rows.count("/127.0.0.1") == 3
-        assert_same(served, *asked, "--state")
+        assert of_directory(served, *asked) == rows
+        found = assert_same(served, *asked, "--state")
+        at = found.index(served.address)
+        assert of_directory(served, *asked, "--state") == [*found[:at], "-", *found[at + 2 :]]
         found = assert_same(served, *asked, "--members", "--verbose")
         assert found.count("console-consumer") == 2
-        listed = assert_same(served, "--list", "--state", "stable", "--type")
+        assert of_directory(served, *asked, "--members", "--verbose") == found
+        selected = ("--list", "--state", "stable", "--type")
+        listed = assert_same(served, *selected)
         assert listed == ["GROUP", "TYPE", "STATE", "both", "Classic", "Stable"]
+        assert of_directory(served, *selected) == listed
         reset = ("--reset-offsets", "--group", "both", "--topic", "orders", "--to-earliest")
         assert "inactive," in assert_same(served, *reset, "--execute")
         assert "GroupNotEmptyException:" in " ".join(assert_same(served, "--delete", *asked[1:]))
@@ -141,6 +156,33 @@ def test_members_of_both_kinds(served: Served) -> None:
     # Both left: the group is empty, and everything is committed.
     rows = assert_same(served, "--describe", "--group", "both")
     assert rows.count("0") == 1 + 3  # partition 0 and three lags
+
+
+def test_a_static_member_stays_when_a_tool_ends(served: Served) -> None:
+    words = ["--topic", "orders", "--from-beginning", *_server(served)]
+    for setting in ("group.instance.id=one", "session.timeout.ms=60000"):
+        words += ["--consumer-property", setting]
+    kip848 = ["--consumer-property", "group.protocol=consumer"]
+    for group, command in (
+        ("static", [sys.executable, "-m", "kstore", "console-consumer", *words]),
+        ("java", java_command(VERSION, CONSUMER, *words)),
+        ("kip848", [sys.executable, "-m", "kstore", "console-consumer", *words, *kip848]),
+    ):
+        with subprocess.Popen(
+            [*command, "--group", group], stdout=subprocess.PIPE, preexec_fn=die_with_parent
+        ) as member:
+            assert member.stdout is not None
+            assert member.stdout.readline().startswith(b"v")
+            member.send_signal(signal.SIGTERM)
+            member.communicate(timeout=60)
+        asked = ("--describe", "--group", group, "--members")
+        found = assert_same(served, *asked)
+        assert "one" in found
+        assert found[-1] == "3"
+        assert of_directory(served, *asked) == found
+        # Kafka 3.9 shows no epochs.
+        found = words_of(ours(served, "consumer-groups", *asked, "--verbose"))
+        assert of_directory(served, *asked, "--verbose") == found
 
 
 @pytest.mark.parametrize(

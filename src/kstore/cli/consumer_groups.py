@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
-from kstore.cli import group_lines, reset_offsets
+from kstore.cli import directory_groups, group_lines, reset_offsets
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
@@ -50,9 +50,10 @@ within the log. --to-datetime takes a time as Kafka's tool does, in UTC unless a
 
 --list, --describe and a reset that is only shown work beside a running broker or writer; the
 others must be the only writer of the directory. A group with an open consumer is not changed.
-Of a directory, groups are shown as Kafka shows those without connections: kstore knows the claims
-of its own consumers on this machine, and no members of a broker's. Of a server, output and exit
-status are those of Kafka's tool: 0 also where a group does not exist or is not empty.
+Of a directory, members and states are those of the last complete rebalance, while a broker serves
+it; without one, a group has no members but kstore's own consumers on this machine, whose ids are
+not known. Of a server, output and exit status are those of Kafka's tool: 0 also where a group does
+not exist or is not empty.
 """
 NO_ACTION = (
     "WARN: No action will be performed as the --execute option is missing.In a future major "
@@ -97,7 +98,7 @@ def describe(parser: ToolParser) -> None:
         help="--list: with the state of each group, or those in a state; --describe: the state",
     )
     parser.add_argument(
-        "--members", action="store_true", help="--describe: the claims of open consumers"
+        "--members", action="store_true", help="--describe: the members and their partitions"
     )
     parser.add_argument(
         "--offsets", action="store_true", help="--describe: offsets and lag, the default"
@@ -167,9 +168,8 @@ def run(arguments: argparse.Namespace) -> int:
         from kstore.cli import server_groups
 
         return server_groups.run(action, arguments)
-    for name in ("type", "timeout"):
-        if getattr(arguments, name) is not None:
-            raise WrongOptionsError(f"--{name} goes with --bootstrap-server")
+    if arguments.timeout is not None:
+        raise WrongOptionsError("--timeout goes with --bootstrap-server")
     writes = action in ("delete", "delete_offsets") or arguments.execute
     with open_store(arguments, "a" if writes else "r") as store:
         return _RUN[action](store, arguments)
@@ -271,46 +271,8 @@ def chosen_groups(
     return {name: known.get(name) for name in (known if arguments.all_groups else arguments.group)}
 
 
-def list_groups(store: "Store", arguments: argparse.Namespace) -> int:
-    groups = store.groups().values()
-    if arguments.state is None:
-        print("".join(f"{group.name}\n" for group in groups), end="")
-        return 0
-    wanted = {word.strip().lower() for word in arguments.state.split(",") if word.strip()}
-    if unknown := wanted - {"stable", "empty", "dead"}:
-        raise WrongOptionsError(
-            f"Invalid state list '{', '.join(sorted(unknown))[:80]}'. Valid states are: Dead, "
-            "Empty, Stable"
-        )
-    shown = [group for group in groups if not wanted or state_of(group).lower() in wanted]
-    rows = [(group.name, state_of(group)) for group in shown]
-    print("\n".join(group_lines.listed(("GROUP", "STATE"), rows)))
-    return 0
-
-
-def state_of(group: "ConsumerGroup") -> str:
-    return "Stable" if group.is_claimed else "Empty"
-
-
 def describe_groups(store: "Store", arguments: argparse.Namespace) -> int:
-    status = 0
-    for name, group in chosen_groups(store, arguments).items():
-        if group is None:
-            print(f"\nError: Consumer group '{name}' does not exist.")
-            status = 1
-            continue
-        if group.error is not None:
-            complain(f"\nError: the offsets of group '{name}' cannot be read: {group.error}")
-            status = 1
-        if not group.is_claimed:
-            complain(f"\nConsumer group '{name}' has no active members.")
-        if arguments.state is not None:
-            print("\n".join(group_lines.state(group, state_of(group))))
-        elif arguments.members:
-            print("\n".join(group_lines.members(group)))
-        else:
-            print("\n".join(group_lines.offsets(group, verbose=arguments.verbose)))
-    return status
+    return directory_groups.describe_groups(store, chosen_groups(store, arguments), arguments)
 
 
 def delete_groups(store: "Store", arguments: argparse.Namespace) -> int:
@@ -381,6 +343,7 @@ def all_topics(store: "Store", group: "ConsumerGroup") -> list[TopicPartition]:
 def reset(store: "Store", arguments: argparse.Namespace) -> int:
     from kstore import ConsumerGroup
 
+    known = directory_groups.DirectoryGroups(store)
     planner = reset_offsets.Planner(store, arguments)
     scope = reset_offsets.parse_topics(store, arguments.topic)
     plans: dict[str, dict[TopicPartition, int]] = {}
@@ -390,10 +353,10 @@ def reset(store: "Store", arguments: argparse.Namespace) -> int:
         if group.error is not None and reset_offsets.needs_committed(arguments):
             print(f"\nError: the offsets of group '{name}' cannot be read: {group.error}")
             status = 1
-        elif group.is_claimed:
+        elif (state := known.state_of(group)) != directory_groups.EMPTY:
             print(
                 f"\nError: Assignments can only be reset if the group '{name}' is inactive, but "
-                "the current state is Stable."
+                f"the current state is {state}."
             )
             status = 1
         else:
@@ -412,7 +375,7 @@ def reset(store: "Store", arguments: argparse.Namespace) -> int:
 
 
 _RUN = {
-    "list": list_groups,
+    "list": directory_groups.list_groups,
     "describe": describe_groups,
     "delete": delete_groups,
     "delete_offsets": delete_offsets,

@@ -1,13 +1,17 @@
 """The tables of ``kstore consumer-groups``, with the column widths of Kafka's tool."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kstore import ConsumerGroup
-    from kstore.remote.groups import GroupDescription
+    from kstore.partition_files import StoredGroup, StoredMember
+    from kstore.remote.groups import GroupDescription, MemberDescription
+
+    Described = GroupDescription | StoredGroup
+    DescribedMember = MemberDescription | StoredMember
 
 NONE = "-"
 # Of groups of KIP-848, in the tool of Kafka 4.
@@ -39,6 +43,15 @@ class OffsetRow(NamedTuple):
     member_id: str = NONE
     host: str = NONE
     client_id: str = NONE
+
+
+class Committed(Protocol):
+    """A committed offset."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
 
 
 def listed(header: Sequence[str], groups: Sequence[Sequence[str]]) -> list[str]:
@@ -76,6 +89,29 @@ def group_offsets(group: str, rows: Sequence[OffsetRow], *, verbose: bool) -> li
     return ["", *_trimmed(_table([header, *lines], widths))]
 
 
+def member_rows(
+    members: Iterable["DescribedMember"],
+    committed: Mapping[TopicPartition, Committed],
+    ends: Mapping[TopicPartition, int],
+) -> list[OffsetRow]:
+    """The members with the most partitions first, then partitions with only an offset."""
+    rows: list[OffsetRow] = []
+
+    def add(partitions: Iterable[TopicPartition], *about: str) -> None:
+        for tp in sorted(partitions):
+            found = committed.get(tp)
+            offset = None if found is None else found.offset
+            epoch = -1 if found is None else found.leader_epoch
+            rows.append(OffsetRow(tp, offset, ends.get(tp), epoch, *about))
+
+    owned: set[TopicPartition] = set()
+    for member in sorted(members, key=lambda each: -len(each.assignment)):
+        add(member.assignment, member.member_id, member.host, member.client_id)
+        owned.update(member.assignment)
+    add(set(committed) - owned)
+    return rows
+
+
 def offsets(group: "ConsumerGroup", *, verbose: bool) -> list[str]:
     """``--describe`` of a directory's group; claimed partitions without a commit have no offset."""
     rows = []
@@ -107,7 +143,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> str:
     return ";".join(shown) or NONE
 
 
-def group_members(group: "GroupDescription", *, verbose: bool) -> list[str]:
+def group_members(group: "Described", *, verbose: bool) -> list[str]:
     """``--describe --members``; with a column of instance ids only if a member has one."""
     has_instances = any(each.instance_id for each in group.members)
     header = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
@@ -143,7 +179,7 @@ def group_members(group: "GroupDescription", *, verbose: bool) -> list[str]:
     return ["", *_trimmed(_table([header, *rows], widths))]
 
 
-def group_state(group: "GroupDescription", coordinator: str, *, verbose: bool = False) -> list[str]:
+def group_state(group: "Described", coordinator: str, *, verbose: bool = False) -> list[str]:
     """``--describe --state``; the first column has the coordinator's width, as in Kafka.
 
     ``verbose`` adds the epochs of a group of KIP-848, as Kafka 4 does.

@@ -1,7 +1,7 @@
 """``kstore consumer-groups --bootstrap-server``: Kafka's kafka-consumer-groups on a server."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.cli import group_lines, reset_offsets
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from kstore.remote.groups import CommittedOffset, GroupDescription
     from kstore.remote.store import RemoteStore
 
-_STATES = {
+STATES = {
     each.replace(" ", "").lower(): each.replace(" ", "")
     for each in (
         "Preparing Rebalance", "Completing Rebalance", "Stable", "Dead", "Empty", "Assigning",
         "Reconciling",
     )
 }  # fmt: skip
-_TYPES = {"classic": "Classic", "consumer": "Consumer"}
-_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+TYPES = {"classic": "Classic", "consumer": "Consumer"}
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _RESETTABLE = ("Empty", "Dead")
 _LATEST = -1
 _TIMEOUT_MS = 5000
@@ -68,8 +68,8 @@ def run(action: str, arguments: argparse.Namespace) -> int:
 
     It is 0 even if a group is missing or not empty, which the output reports.
     """
-    wanted = words_of(arguments.state, _STATES, "state") if action == "list" else []
-    types = words_of(arguments.type, _TYPES, "type") if action == "list" else []
+    wanted = words_of(arguments.state, STATES, "state") if action == "list" else []
+    types = words_of(arguments.type, TYPES, "type") if action == "list" else []
     timeout_ms = _TIMEOUT_MS if arguments.timeout is None else arguments.timeout
     try:
         store = open_server(arguments, timeout_ms=timeout_ms)
@@ -169,20 +169,25 @@ def list_groups(
 
     found = groups.list_groups(store.cluster, states=states, types=types)
     found.sort(key=lambda each: each.group_id)
-    if arguments.state is None and arguments.type is None:
-        print("".join(f"{each.group_id}\n" for each in found), end="")
-        return 0
-    rows = [(each.group_id, *_shown(each.group_type, each.state, arguments)) for each in found]
-    header = _shown("TYPE", "STATE", arguments)
-    print("\n".join(group_lines.listed(("GROUP", *header), rows)))
+    print_listed([(each.group_id, each.group_type, each.state) for each in found], arguments)
     return 0
 
 
-def _shown(group_type: str, state: str, arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The columns for --type and --state."""
-    kind = _TYPES.get(group_type.lower(), group_type) or "Unknown"
-    columns = ((arguments.type, kind), (arguments.state, state or "Unknown"))
-    return tuple(text for option, text in columns if option is not None)
+def print_listed(found: Sequence[tuple[str, str, str]], arguments: argparse.Namespace) -> None:
+    """Print ids of groups, with their types and states if the options say so."""
+
+    def columns(group_type: str, state: str) -> tuple[str, ...]:
+        both = ((arguments.type, group_type), (arguments.state, state))
+        return tuple(text for option, text in both if option is not None)
+
+    if arguments.state is None and arguments.type is None:
+        print("".join(f"{name}\n" for name, _, _ in found), end="")
+        return
+    rows = []
+    for name, group_type, state in found:
+        kind = TYPES.get(group_type.lower(), group_type) or "Unknown"
+        rows.append((name, *columns(kind, state or "Unknown")))
+    print("\n".join(group_lines.listed(("GROUP", *columns("TYPE", "STATE")), rows)))
 
 
 # --- describe ---------------------------------------------------------------------------------
@@ -214,31 +219,20 @@ def is_described(group: "GroupDescription") -> bool:
         return False
     if group.state == "Empty":
         complain(f"\nConsumer group '{group.group_id}' has no active members.")
-    elif group.state in _REBALANCING:
+    elif group.state in REBALANCING:
         complain(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.")
     return True
 
 
 def describe_offsets(store: "RemoteStore", group: "GroupDescription", *, verbose: bool) -> None:
-    """Print members with the most partitions first, then partitions with only an offset."""
+    """Print members with their partitions, then partitions with only an offset."""
     from kstore.remote import groups
     from kstore.remote.offsets import list_offsets
 
     committed = groups.committed_offsets(store.cluster, group.group_id)
     owned = {tp for member in group.members for tp in member.assignment}
     ends = list_offsets(store.cluster, owned | committed.keys(), _LATEST)
-    rows: list[group_lines.OffsetRow] = []
-
-    def add(partitions: Iterable[TopicPartition], *about: str) -> None:
-        for tp in sorted(partitions):
-            found = committed.get(tp)
-            offset = None if found is None else found.offset
-            epoch = -1 if found is None else found.leader_epoch
-            rows.append(group_lines.OffsetRow(tp, offset, ends.get(tp), epoch, *about))
-
-    for member in sorted(group.members, key=lambda each: -len(each.assignment)):
-        add(member.assignment, member.member_id, member.host, member.client_id)
-    add(committed.keys() - owned)
+    rows = group_lines.member_rows(group.members, committed, ends)
     if rows:
         print("\n".join(group_lines.group_offsets(group.group_id, rows, verbose=verbose)))
 

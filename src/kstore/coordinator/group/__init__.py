@@ -48,6 +48,8 @@ Modules:
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
 - sticky_assignor: Kafka's sticky assignors for classic members: members keep what they have
 - store_group: What embedded consumers of a group commit: carries out ``embedded_offsets``
+- stored_groups: Groups with their members, as ``__consumer_offsets`` has them, for tools beside a
+  broker
 - subscription: Encodes and decodes subscriptions and assignments of classic members
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 

@@ -150,19 +150,24 @@ def group_names(store: "Store") -> set[str]:
 
 
 def _read(store: "Store", read: "Callable[[_GroupReader], T]") -> T:
-    """Read groups; retry if another process changed the topics meanwhile."""
+    return read_retrying(store, lambda: read(_GroupReader(store)))
+
+
+def read_retrying(store: "Store", read: Callable[[], T]) -> T:
+    """Read with the store's offsets lock held; retry if another process changed the topics
+    meanwhile."""
     for _ in range(_RETRIES):
         store._follow_writer()
         version = store._catalog.version
         with store._offsets_lock:
             try:
-                return read(_GroupReader(store))
+                return read()
             except (ClosedError, StorageError, UnknownTopicOrPartitionError):
                 store._follow_writer()
                 if store._catalog.version == version:
                     raise
     with store._offsets_lock:
-        return read(_GroupReader(store))
+        return read()
 
 
 class _GroupReader:
