@@ -3,6 +3,7 @@
 Each line of `tool_cases` is run by both on one broker. `plain` says what counts as the same.
 """
 
+import io
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from interop.kafka_jars import libs
 from interop.kafka_tools_process import KafkaToolsProcess, Printed, kafka_tools
 from interop.kstore_node import KstoreNode, either_node
 from interop.node import Node
-from interop.tool_cases import FILES, TOOLS, Tool
+from interop.tool_cases import FILES, PRODUCER, TOOLS, Tool
 from kstore import cli
 
 VERSION = "3.9.2"
@@ -116,6 +117,34 @@ def test_texts_and_statuses_are_kafkas(
     unexpected = [f"{line}{both}" for line, both in differing.items() if line not in tool.different]
     assert unexpected == [], "\n".join(unexpected)
     assert [line for line in tool.different if line not in differing] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "sent", "statuses"), [((), 2, (0, 1)), (("--sync",), 1, (1, 1))], ids=["", "sync"]
+)
+def test_a_line_that_is_too_large(
+    options: tuple[str, ...],
+    sent: int,
+    statuses: tuple[int, int],
+    served: KstoreNode | Node,
+    java: KafkaToolsProcess,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both send the other lines, or with --sync those before it; kstore's status says so."""
+    text = f"one\n{'x' * 2_000_000}\nthree\n"
+    topics = [f"lines{len(options)}{side}" for side in "xy"]
+    at = ("--bootstrap-server", served.address)
+    for topic in topics:
+        served.create_topic(topic)
+    theirs = java.run(PRODUCER.main, "--topic", topics[0], *options, *at, text=text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    ours = cli.main(["console-producer", "--topic", topics[1], *options, *at])
+    assert (theirs.status, ours) == statuses
+    assert "line 2: a record takes 2" in capsys.readouterr().err
+    for topic in topics:
+        cli.main(["get-offsets", "--topic", topic, *at])
+        assert capsys.readouterr().out == f"{topic}:0:{sent}\n"
 
 
 OF_DIRECTORIES = {

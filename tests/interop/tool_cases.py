@@ -337,6 +337,14 @@ CONSUMER = Tool(
     ),
     {
         "--topic orders --group g --consumer-property group.id=h": "kstore names its options",
+        **dict.fromkeys(
+            (
+                "--topic orders --group g --consumer-property group.protocol=x",
+                "--topic orders --group g --consumer-property group.remote.assignor=range",
+                "--topic orders --group g --consumer-property session.timeout.ms=3000",
+            ),
+            "Kafka's tool logs what its consumer refuses",
+        ),
         "--topic orders --partition 0 --offset earliest --max-messages 1 --property nope=true":
             "kstore refuses a property that it does not know",
         "--topic orders --partition 0 --offset earliest --max-messages 1 --formatter nope.Nope":
@@ -389,6 +397,8 @@ GROUPS = Tool(
         "--reset-offsets --group g --topic orders --to-offset -1": "kstore's offsets begin at 0",
         "--reset-offsets --group g --topic nope --to-earliest":
             "kstore ends with 1 where nothing was reset",
+        "--reset-offsets --group g --topic orders:7 --to-latest --dry-run":
+            "kstore says that there is no such partition, and ends with 1",
         "--reset-offsets --group g --topic orders --to-earliest --dry-run":
             "Kafka forgets the line ends of this table",
     },

@@ -72,6 +72,12 @@ def client_properties(
             )
         del found[name]
     if omitted:
-        reason = "there is no broker" if connection is None else "kstore's client has none of them"
-        complain(f"without effect, because {reason}: {', '.join(omitted)}")
+        report_without_effect(
+            omitted, "there is no broker" if connection is None else "kstore's client lacks them"
+        )
     return found
+
+
+def report_without_effect(names: Iterable[str], reason: str) -> None:
+    """Name settings on standard error that have no effect here."""
+    complain(f"without effect, because {reason}: {', '.join(names)}")

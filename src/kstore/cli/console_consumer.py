@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from kstore.arguments import TIME_FORMS, parse_time, read_properties, whole_number
-from kstore.cli.client_properties import add_client_options, client_properties
+from kstore.cli.client_properties import (
+    add_client_options,
+    client_properties,
+    report_without_effect,
+)
 from kstore.cli.common import (
     Output,
     ToolParser,
@@ -26,6 +30,7 @@ from kstore.cli.formatters import (
     RecordFormatter,
     make_formatter,
 )
+from kstore.cli.group_settings import GROUP_SETTINGS, member_options
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
@@ -67,11 +72,13 @@ Deserializers are Kafka's, without Java: Short-, Integer-, Long-, Float-, Double
 String- and ByteArrayDeserializer. Formatters: DefaultMessageFormatter, NoOpMessageFormatter,
 LoggingMessageFormatter, and for internal topics, as JSON lines, OffsetsMessageFormatter,
 GroupMetadataMessageFormatter and TransactionLogMessageFormatter. Properties of the consumer
-(--command-property): group.id, auto.offset.reset, enable.auto.commit, isolation.level; those of
-connections have no effect.
+(--command-property): group.id, auto.offset.reset, enable.auto.commit, isolation.level, of a member
+of a server's group also group.instance.id, group.protocol, group.remote.assignor,
+heartbeat.interval.ms, max.poll.interval.ms, partition.assignment.strategy, session.timeout.ms.
+Others of Kafka's consumers have no effect.
 Of a directory, works beside a running broker or writer, and changes nothing but the offsets of
---group. Of a server, --group joins the group (assignor: range), and commits every five seconds, at
-a rebalance and at the end what was printed.
+--group. Of a server, --group joins the group (by default with the assignor range). It commits what
+was printed every five seconds, at a rebalance and at the end.
 """
 
 
@@ -217,8 +224,12 @@ def formatter(arguments: argparse.Namespace) -> RecordFormatter:
 def apply_settings(arguments: argparse.Namespace) -> None:
     """Apply the settings of --command-property and --command-config by Kafka's rules."""
     arguments.connection = None if arguments.bootstrap_server is None else {}
+    of_server = () if arguments.bootstrap_server is None else GROUP_SETTINGS
     given = client_properties(
-        arguments.consumer, arguments.consumer_config, CONSUMER_PROPERTIES, arguments.connection
+        arguments.consumer,
+        arguments.consumer_config,
+        (*CONSUMER_PROPERTIES, *of_server),
+        arguments.connection,
     )
     group = given.get("group.id")
     if group and arguments.group and group != arguments.group:
@@ -227,6 +238,9 @@ def apply_settings(arguments: argparse.Namespace) -> None:
             f"match. Detected group ids: '{arguments.group}', '{group}'"
         )
     arguments.group = arguments.group or group
+    arguments.member = member_options(given)
+    if not arguments.group and (unused := [name for name in GROUP_SETTINGS if name in given]):
+        report_without_effect(unused, "there is no --group")
     arguments.commits = flag(given, "enable.auto.commit", default=True)
     reset = given.get("auto.offset.reset", "latest")
     if reset not in ("earliest", "latest"):
@@ -312,6 +326,7 @@ def open_member(store: "RemoteStore", arguments: argparse.Namespace) -> "GroupCo
         topics,
         auto_offset_reset=arguments.reset,
         isolation_level=arguments.isolation_level,
+        **arguments.member,
     )
 
 

@@ -210,7 +210,8 @@ def run(arguments: argparse.Namespace) -> int:
                     delivery.add_done_callback(partial(outcome.note, reader.number))
                     if arguments.sync:
                         producer.flush()
-                        delivery.result()
+                        if delivery.exception() is not None:
+                            break
             outcome.check()
         return 128 + stop.number if stop.number else 0
 

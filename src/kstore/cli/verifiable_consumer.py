@@ -1,7 +1,7 @@
 """``kstore verifiable-consumer``: Kafka's kafka-verifiable-consumer."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
@@ -9,6 +9,7 @@ from kstore.cli.client_properties import client_properties
 from kstore.cli.common import ToolParser, WrongOptionsError, open_server
 from kstore.cli.console_consumer import CONSUMER_PROPERTIES, ISOLATION_LEVELS
 from kstore.cli.event_lines import EventLines, shown_partitions, shown_text
+from kstore.cli.group_settings import GROUP_SETTINGS, member_options
 from kstore.cli.server_options import add_either_server
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
@@ -32,13 +33,6 @@ CooperativeStickyAssignor, with or without the package.
 """
 _IDLE = 0.2  # seconds to wait for records before the next check that the output has a reader
 _POLLED = 500  # records in an event and a commit, Kafka's max.poll.records
-_PACKAGE = "org.apache.kafka.clients.consumer."
-_ASSIGNORS = {
-    "RangeAssignor": "range",
-    "RoundRobinAssignor": "roundrobin",
-    "StickyAssignor": "sticky",
-    "CooperativeStickyAssignor": "cooperative-sticky",
-}
 
 
 def describe(parser: ToolParser) -> None:
@@ -64,29 +58,37 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--reset-policy", choices=("earliest", "latest", "none"),
         default="earliest",
         help="where to begin where the group has no offset (default: earliest)")  # fmt: skip
-    parser.add_argument("--assignment-strategy", default="RangeAssignor", type=assignors,
+    parser.add_argument("--assignment-strategy", default="RangeAssignor",
         metavar="CLASS[,CLASS...]",
         help="the assignors, of which the group uses one that all members have "
         "(default: RangeAssignor)")  # fmt: skip
 
 
-def assignors(text: str) -> list[str]:
-    """Kafka's names of the assignors in an option. Raises ArgumentTypeError."""
-    names = [name.strip().removeprefix(_PACKAGE) for name in text.split(",")]
-    for name in names:
-        if name not in _ASSIGNORS and name not in _ASSIGNORS.values():
-            known = ", ".join(_ASSIGNORS)
-            raise argparse.ArgumentTypeError(
-                f"kstore runs no Java classes; it has its own {known}, not {name[:80]!r}"
-            )
-    return list(dict.fromkeys(_ASSIGNORS.get(name, name) for name in names))
+def member_settings(arguments: argparse.Namespace, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the member by Kafka's names: the file's, which options replace as in
+    Kafka's tool."""
+    settings = {name: given[name] for name in GROUP_SETTINGS if name in given}
+    settings["group.protocol"] = arguments.group_protocol
+    if arguments.group_protocol == "consumer":
+        if arguments.group_remote_assignor is not None:
+            settings["group.remote.assignor"] = arguments.group_remote_assignor
+    else:
+        settings["partition.assignment.strategy"] = arguments.assignment_strategy
+        settings["session.timeout.ms"] = str(arguments.session_timeout)
+    if arguments.group_instance_id is not None:
+        settings["group.instance.id"] = arguments.group_instance_id
+    return settings
 
 
 def run(arguments: argparse.Namespace) -> int:
     arguments.connection = {}
     given = client_properties(
-        (), arguments.command_config, CONSUMER_PROPERTIES, arguments.connection
+        (),
+        arguments.command_config,
+        (*CONSUMER_PROPERTIES, *GROUP_SETTINGS),
+        arguments.connection,
     )
+    member = member_options(member_settings(arguments, given))
     isolation = given.get("isolation.level", ISOLATION_LEVELS[0])
     if isolation not in ISOLATION_LEVELS:
         raise WrongOptionsError(
@@ -103,11 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
                     lambda: [arguments.topic],
                     auto_offset_reset=arguments.reset_policy,
                     isolation_level=isolation,
-                    group_protocol=arguments.group_protocol,
-                    assignors=arguments.assignment_strategy,
-                    remote_assignor=arguments.group_remote_assignor,
-                    session_timeout_ms=arguments.session_timeout,
-                    group_instance_id=arguments.group_instance_id,
+                    **member,
                     on_assigned=events.assigned,
                     on_revoked=events.revoked,
                 ) as consumer:

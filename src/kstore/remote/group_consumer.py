@@ -41,8 +41,11 @@ class GroupConsumer:
     auto_offset_reset
         ``"earliest"``, ``"latest"``, or ``"none"``, which raises a KStoreError.
     group_protocol
-        ``"classic"``, with a :class:`Membership` of ``session_timeout_ms`` and ``assignors``, or
-        ``"consumer"`` (KIP-848), with a :class:`ConsumerMembership` of ``remote_assignor``.
+        ``"classic"``, with a :class:`Membership` of ``session_timeout_ms``,
+        ``heartbeat_interval_ms`` and ``assignors``, or ``"consumer"`` (KIP-848), with a
+        :class:`ConsumerMembership` of ``remote_assignor``.
+    rebalance_timeout_ms
+        How long a rebalance waits for this member, Kafka's ``max.poll.interval.ms``.
     on_assigned, on_revoked
         Called with the partitions that a rebalance assigned, and with those that the member gives
         up in one and in :meth:`close`; as in Kafka, ``on_revoked`` not if there are none.
@@ -58,6 +61,8 @@ class GroupConsumer:
         *,
         group_protocol: str = "classic",
         session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        rebalance_timeout_ms: int = 300_000,
         group_instance_id: str | None = None,
         assignors: Sequence[str] = (RANGE,),
         remote_assignor: str | None = None,
@@ -74,6 +79,7 @@ class GroupConsumer:
             self._membership = ConsumerMembership(
                 store.cluster,
                 group,
+                rebalance_timeout_ms=rebalance_timeout_ms,
                 group_instance_id=group_instance_id,
                 assignor=remote_assignor,
             )
@@ -82,6 +88,8 @@ class GroupConsumer:
                 store.cluster,
                 group,
                 session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                heartbeat_interval_ms=heartbeat_interval_ms,
                 group_instance_id=group_instance_id,
                 assignors=assignors,
             )

@@ -39,6 +39,7 @@ class RemoteLog:
     """
 
     closed = False
+    path = None  # the file that errors name; a server's is unknown here
     transactional_id: str | None = None
 
     def __init__(
@@ -46,7 +47,7 @@ class RemoteLog:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        self.path = f"{topic}-{partition}"
+        self.name = f"{topic}-{partition}"
         self.config = config
         self.acks = acks
         self._cluster = cluster
@@ -58,7 +59,7 @@ class RemoteLog:
         """Refuse a response about another partition."""
         if number != self.partition:
             raise UndecodableResponseError(
-                f"the response about {self.path} is about partition {number}"
+                f"the response about {self.name} is about partition {number}"
             )
 
     # --- offsets ----------------------------------------------------------------------------
@@ -103,9 +104,9 @@ class RemoteLog:
             replica_id=-1, topics=[ListOffsetsRequest.Topics(name=self.topic, partitions=[asked])]
         )
         answer = self._cluster.ask(request, ListOffsetsResponse, node=self._leader())
-        found = only(only(answer.topics, self.path).partitions, self.path)
+        found = only(only(answer.topics, self.name).partitions, self.name)
         self._check_partition(found.partition_index)
-        raise_for(found.error_code, None, self.path)
+        raise_for(found.error_code, None, self.name)
         if found.old_style_offsets:  # version 0
             return found.old_style_offsets[0]
         return None if found.offset < 0 else found.offset
@@ -142,12 +143,12 @@ class RemoteLog:
             request, ProduceResponse, node=self._leader(), highest=_HIGHEST_PRODUCE
         )
         self._cluster.metrics.measure("request-latency", (monotonic() - began) * 1000)
-        found = only(only(answer.responses, self.path).partition_responses, self.path)
+        found = only(only(answer.responses, self.name).partition_responses, self.name)
         self._check_partition(found.index)
         message = found.error_message
         if found.record_errors and found.record_errors[0].batch_index_error_message:
             message = found.record_errors[0].batch_index_error_message
-        raise_for(found.error_code, message, self.path)
+        raise_for(found.error_code, message, self.name)
         return AppendInfo(found.base_offset, -1, found.log_append_time_ms, size)
 
     def flush(self) -> None:
@@ -167,9 +168,9 @@ class RemoteLog:
             timeout_ms=_DELETE_TIMEOUT_MS,
         )
         answer = self._cluster.ask(request, DeleteRecordsResponse, node=self._leader())
-        found = only(only(answer.topics, self.path).partitions, self.path)
+        found = only(only(answer.topics, self.name).partitions, self.name)
         self._check_partition(found.partition_index)
-        raise_for(found.error_code, None, self.path)
+        raise_for(found.error_code, None, self.name)
         return found.low_watermark
 
     # --- reading ----------------------------------------------------------------------------
@@ -206,13 +207,13 @@ class RemoteLog:
         answer = self._cluster.ask(
             request, FetchResponse, node=node, timeout=max_wait_ms / 1000, highest=highest
         )
-        raise_for(answer.error_code, None, self.path)
-        topic = only(answer.responses, self.path)
-        found = only(topic.partitions, self.path)
+        raise_for(answer.error_code, None, self.name)
+        topic = only(answer.responses, self.name)
+        found = only(topic.partitions, self.name)
         self._check_partition(found.partition_index)
         check_topic(topic, self.topic, asked_topic.topic_id)
         if found.error_code:
-            raise error_of(found.error_code, None, f"{self.path}, offset {offset}")
+            raise error_of(found.error_code, None, f"{self.name}, offset {offset}")
         return found
 
 
