@@ -145,28 +145,29 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> str:
 
 def group_members(group: "Described", *, verbose: bool) -> list[str]:
     """``--describe --members``; with a column of instance ids only if a member has one."""
-    has_instances = any(each.instance_id for each in group.members)
+    members: Sequence[DescribedMember] = group.members
+    has_instances = any(each.instance_id for each in members)
     header = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     widths = [
         _width([group.group_id]),
-        _width(each.member_id for each in group.members),
-        _width(each.host for each in group.members),
-        _width(each.client_id for each in group.members),
+        _width(each.member_id for each in members),
+        _width(each.host for each in members),
+        _width(each.client_id for each in members),
         15,
     ]
     rows = [
         [group.group_id, each.member_id, each.host, each.client_id, str(len(each.assignment))]
-        for each in group.members
+        for each in members
     ]
     if has_instances:
         header.insert(2, "GROUP-INSTANCE-ID")
-        widths.insert(2, _width((each.instance_id for each in group.members), 17))
-        for row, member in zip(rows, group.members, strict=True):
+        widths.insert(2, _width((each.instance_id for each in members), 17))
+        for row, member in zip(rows, members, strict=True):
             row.insert(2, member.instance_id)
     if verbose and group.epoch is not None:
         header += _EPOCHS
         widths += (15, 20, 15, 20)
-        for row, member in zip(rows, group.members, strict=True):
+        for row, member in zip(rows, members, strict=True):
             row += (
                 str(member.epoch), _by_topic(member.assignment),
                 str(group.target_epoch), _by_topic(member.target),
@@ -174,7 +175,7 @@ def group_members(group: "Described", *, verbose: bool) -> list[str]:
     elif verbose:
         header.append("ASSIGNMENT")
         widths.append(1)
-        for row, member in zip(rows, group.members, strict=True):
+        for row, member in zip(rows, members, strict=True):
             row.append(assignment(member.assignment))
     return ["", *_trimmed(_table([header, *rows], widths))]
 
