@@ -310,7 +310,7 @@ def verify(
             print(state_of(tp, broker, path, current.get(tp), future.get(tp)))
             is_moving = is_moving or tp in future
     if not is_moving and not arguments.preserve_throttles:
-        clear_throttles(store, [move.tp for move in moves])
+        clear_throttles(store, {move.tp: move.replicas for move in moves})
     return 0
 
 
@@ -355,7 +355,7 @@ def cancel(
     else:
         print("None of the specified partition moves are active.", end="")
     if not arguments.preserve_throttles:
-        clear_throttles(store, [move.tp for move in moves])
+        clear_throttles(store, {move.tp: move.replicas for move in moves})
     return 0
 
 

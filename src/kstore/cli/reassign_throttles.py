@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kstore.errors import KStoreError
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -110,15 +111,23 @@ def _throttle_brokers(
         alter_settings(store, BROKER, str(broker), rates, ())
 
 
-def clear_throttles(store: "RemoteStore", partitions: Iterable[TopicPartition]) -> None:
-    """Remove the throttles of all brokers, and of the topics, that an earlier move had set."""
+def clear_throttles(store: "RemoteStore", replicas: Replicas) -> None:
+    """Remove the throttles of all brokers, and of the topics, that an earlier move had set.
+
+    Raises KStoreError, as in Kafka before the topics, if a partition is to be on a broker that does
+    not exist.
+    """
     from kstore.remote.topic import BROKER, TOPIC, alter_settings
 
-    brokers = store.cluster.nodes
+    nodes = store.cluster.nodes
+    unknown = sorted({broker for of in replicas.values() for broker in of} - {*nodes})
+    brokers = sorted([*nodes, *unknown])
     print(f"Clearing broker-level throttles on broker{_s(brokers)} {_comma(brokers)}")
-    for broker in brokers:
+    for broker in nodes:
         alter_settings(store, BROKER, str(broker), {}, (*_RATES, _RATE_OF_LOG_DIRS))
-    topics = sorted({tp.topic for tp in partitions})
+    if unknown:
+        raise KStoreError(f"the cluster has no broker {unknown[0]}: the throttles of topics remain")
+    topics = sorted({tp.topic for tp in replicas})
     print(f"Clearing topic-level throttles on topic{_s(topics)} {_comma(topics)}")
     for topic in topics:
         alter_settings(store, TOPIC, topic, {}, (_LEADERS, _FOLLOWERS))

@@ -20,6 +20,7 @@ from kstore.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from kstore.remote import admin, topic
+from kstore.remote.store import RemoteStore
 from kstore.topic_partition import TopicPartition
 
 Reassignment = ListPartitionReassignmentsResponse.Topics.Partitions
@@ -216,6 +217,25 @@ def test_another_broker(broker: Broker, tool: Tool, elsewhere: tuple[str, str]) 
         "None of the specified partition reassignments are active.",
         "None of the specified partition moves are active.",
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize("action", ["--verify", "--cancel"])
+def test_the_throttles_of_another_broker(
+    broker: Broker, tool: Tool, elsewhere: tuple[str, str], action: str
+) -> None:
+    """As in Kafka, those of brokers are removed, those of topics are not."""
+    replicas = {"leader.replication.throttled.replicas": "0:0"}
+    with RemoteStore(broker.bootstrap_servers) as store:
+        topic.alter_settings(store, topic.BROKER, "0", {RATES[0]: "5"}, ())
+        topic.alter_settings(store, topic.TOPIC, "orders", replicas, ())
+    status, lines, errors = tool(action, *elsewhere)
+    assert status == 1
+    assert lines[-1].endswith("Clearing broker-level throttles on brokers 0,7,9")
+    assert errors == [
+        "kstore reassign-partitions: the cluster has no broker 7: the throttles of topics remain"
+    ]
+    assert rates(broker) == {}
+    assert config_of_topic(broker) == replicas
 
 
 def test_a_move_between_brokers_is_not_cancelled(
