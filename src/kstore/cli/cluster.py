@@ -5,6 +5,7 @@ import argparse
 from kstore.arguments import whole_number
 from kstore.cli.common import ActionParser, ToolParser, open_server
 from kstore.cli.controller_options import (
+    ONLY_OF_BROKERS,
     add_bootstrap_controller,
     open_controller,
     refuse_controller,
@@ -32,7 +33,7 @@ def describe(parser: ToolParser) -> None:
     )
     for name, text in (
         ("cluster-id", "Print the id of the cluster."),
-        ("unregister", "Refused: see below."),
+        ("unregister", "Unregister a broker; kstore refuses it: see below."),
         ("list-endpoints", "List the brokers and their addresses."),
     ):
         found = actions.add_parser(name, help=text, description=text)
@@ -62,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.action == "unregister":
             if any(ApiKey.UNREGISTER_BROKER in cluster.versions(node) for node in cluster.nodes):
                 raise KStoreError(
-                    f"broker {arguments.id} remains registered: kstore unregisters no brokers of "
-                    "a Kafka cluster; use Kafka's kafka-cluster.sh"
+                    "kstore unregisters no brokers of a Kafka cluster: use Kafka's "
+                    f"kafka-cluster.sh for broker {arguments.id}"
                 )
             print("The target cluster does not support the broker unregistration API.")
         elif arguments.action == "list-endpoints":
@@ -80,10 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def ask_controller(arguments: argparse.Namespace) -> int:
     """Run an action at --bootstrap-controller."""
+    if arguments.action == "unregister":
+        raise KStoreError(ONLY_OF_BROKERS)
     connection, described = open_controller(arguments)
     connection.close()
-    if arguments.action == "unregister":
-        raise refuse_controller("to unregister one")
     if arguments.action == "list-endpoints":
         raise refuse_controller("for the brokers")
     print(f"Cluster ID: {described.cluster_id}")

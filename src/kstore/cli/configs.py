@@ -169,6 +169,10 @@ def run_at_controller(arguments: argparse.Namespace) -> int:
     listed = arguments.entity_name is None and arguments.entity_type in ("topics", "client-metrics")
     if entities or listed:
         raise KStoreError(ONLY_OF_BROKERS)
+    if arguments.describe and arguments.entity_name is not None:
+        from kstore.cli.server_configs import heading
+
+        print(heading(arguments.entity_type, arguments.entity_name, everything=arguments.all))
     open_controller(arguments)[0].close()
     raise refuse_controller("for settings")
 

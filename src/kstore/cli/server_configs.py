@@ -50,10 +50,12 @@ _KINDS = {
 def run(arguments: argparse.Namespace, changes: Mapping[str, str], unset: Sequence[str]) -> int:
     from kstore.remote.topic import alter_settings
 
-    kind = _KINDS[arguments.entity_type or "topics"]
+    entity_type = arguments.entity_type or "topics"
+    kind = _KINDS[entity_type]
     with open_server(arguments) as store:
         if arguments.describe:
             for name in names(store, kind, arguments.entity_name):
+                print(heading(entity_type, name, everything=arguments.all))
                 print_settings(store, kind, name, everything=arguments.all)
             return 0
         name = arguments.entity_name
@@ -117,12 +119,16 @@ def names(store: "RemoteStore", kind: _Kind, name: str | None) -> list[str]:
     return [name]
 
 
+def heading(entity_type: str, name: str, *, everything: bool) -> str:
+    """The line that Kafka's tool prints before the settings of an entity."""
+    word = _KINDS[entity_type].word
+    if not name:
+        return f"Default configs for {word}s in the cluster are:"
+    return f"{'All' if everything else 'Dynamic'} configs for {word} {name} are:"
+
+
 def print_settings(store: "RemoteStore", kind: _Kind, name: str, *, everything: bool) -> None:
     """Print settings in the format of Kafka's tool."""
-    if name:
-        print(f"{'All' if everything else 'Dynamic'} configs for {kind.word} {name} are:")
-    else:
-        print(f"Default configs for {kind.word}s in the cluster are:")
     for entry in own_settings(store, kind, name, everything=everything):
         print(f"  {line_of(entry)}")
 

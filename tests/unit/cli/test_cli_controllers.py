@@ -92,7 +92,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ("cluster cluster-id -C AT", MISMATCHED),
         ("features --bootstrap-controller AT describe", MISMATCHED),
         ("features describe --bootstrap-controller AT", MISMATCHED),
-        ("configs --describe --topic orders --bootstrap-controller AT", MISMATCHED),
+        ("cluster unregister -i 9 -C AT", UNSUPPORTED),
         ("configs --describe --entity-type brokers --bootstrap-controller AT", MISMATCHED),
         ("configs --alter --broker 0 --add-config a=b --bootstrap-controller AT", MISMATCHED),
         ("configs --describe --entity-type topics --bootstrap-controller AT", UNSUPPORTED),
@@ -105,6 +105,21 @@ def test_a_broker_is_no_controller(
     assert main(words.replace("AT", broker).split()) == 1
     tool = words.partition(" ")[0]
     assert capsys.readouterr() == ("", f"kstore {tool}: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--describe --topic orders", "Dynamic configs for topic orders are:"),
+        ("--describe --broker 1 --all", "All configs for broker 1 are:"),
+        ("--describe --broker-defaults", "Default configs for brokers in the cluster are:"),
+    ],
+)
+def test_the_heading_comes_before_the_error(
+    broker: str, words: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["configs", *words.split(), "--bootstrap-controller", broker]) == 1
+    assert capsys.readouterr() == (f"{line}\n", f"kstore configs: {MISMATCHED}\n")
 
 
 @pytest.mark.parametrize(
