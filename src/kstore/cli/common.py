@@ -63,7 +63,7 @@ class ToolParser(argparse.ArgumentParser):
         )
         self.hints = dict(_HINTS)
         self._words: list[str] = []  # the command line, for error messages
-        self.add_argument("-V", "--version", action=_Version, help="show the version and exit")
+        self.add_argument("-V", "--version", action=PrintVersion, help="show the version and exit")
 
     def refuse_misplaced(self, words: Sequence[str]) -> None:
         """Raise an error with a hint for an option of Kafka's tools that this tool does not have.
@@ -167,7 +167,7 @@ class ActionParser(ToolParser):
     has_actions = True
 
 
-class _Version(argparse.Action):
+class PrintVersion(argparse.Action):
     """``--version``: prints the line of ``kstore --version``."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kstore.arguments import whole_number
 from kstore.cli.common import (
     ActionParser,
+    PrintVersion,
     ToolParser,
     WrongOptionsError,
     add_log_dir_or_server,
@@ -51,6 +52,7 @@ _MINUTE = 60_000
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.has_actions = True
+    parser.add_argument("-v", action=PrintVersion, help="the same as --version")
     add_log_dir_or_server(parser)
     actions = parser.add_subparsers(
         dest="action", required=True, metavar="ACTION", title="actions", parser_class=ActionParser
