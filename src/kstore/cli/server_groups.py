@@ -82,7 +82,7 @@ def run(action: str, arguments: argparse.Namespace) -> int:
                 return list_groups(store, arguments, wanted, types)
             return _RUN[action](store, arguments)
         except SourceError as error:
-            print(unanswered(action, arguments, error))
+            print(unanswered(action, arguments, error, store))
             raise
 
 
@@ -103,10 +103,13 @@ def unreachable(action: str, arguments: argparse.Namespace) -> list[str]:
     return [f"{_FAILED}{_WRAPPED if action == 'reset_offsets' else ''}{problem}"]
 
 
-def unanswered(action: str, arguments: argparse.Namespace, error: SourceError) -> str:
+def unanswered(
+    action: str, arguments: argparse.Namespace, error: SourceError, store: "RemoteStore"
+) -> str:
     """The line that Kafka's tool prints if the server stops answering after the first request."""
     is_listing = action == "list" or arguments.all_groups
-    api_key = error.api_key if isinstance(error, NoResponseError) else None
+    late = error if isinstance(error, NoResponseError) else None
+    api_key = None if late is None else late.api_key
     if is_listing and api_key == ApiKey.METADATA:
         return f"{_FAILED}{_WRAPPED}{_NO_BROKERS}"
     # Kafka's tool wraps the exceptions of these calls once more.
@@ -115,7 +118,21 @@ def unanswered(action: str, arguments: argparse.Namespace, error: SourceError) -
     )  # fmt: skip
     if is_listing and api_key in (None, ApiKey.LIST_GROUPS):
         is_wrapped = action != "list" or arguments.state is arguments.type is None
-    return f"{_FAILED}{_WRAPPED * is_wrapped}{timed_out(action, error)}"
+    problem = timed_out(action, error)
+    if late is not None and api_key == ApiKey.LIST_GROUPS:
+        problem = problem.replace(_TIMEOUT, f"{_TIMEOUT}{listing_on(store, late)}")
+    return f"{_FAILED}{_WRAPPED * is_wrapped}{problem}"
+
+
+def listing_on(store: "RemoteStore", error: NoResponseError) -> str:
+    """The broker that did not list its groups, as Kafka's Admin client prints it."""
+    cluster = store.cluster
+    for node in cluster.nodes:
+        host, port = cluster.address(node)
+        if f"{host}:{port}" == error.address:
+            rack = cluster.rack(node) or "null"
+            return f"Error listing groups on {error.address} (id: {node} rack: {rack}): "
+    return ""
 
 
 def timed_out(action: str, error: SourceError) -> str:
@@ -124,8 +141,10 @@ def timed_out(action: str, error: SourceError) -> str:
         first = ApiKey.LIST_GROUPS if action == "list" else ApiKey.FIND_COORDINATOR
         return f"{_UNASSIGNED}{call_of(action, first)}"
     now = now_ms()
-    call = f"callName={call_of(action, error.api_key)}, deadlineMs={now}, tries=1, "
-    return f"{_TIMEOUT}Call({call}nextAllowedTryMs={now}) timed out at {now} after 1 attempt(s)"
+    tries = 2 if error.api_key == ApiKey.DESCRIBE_GROUPS else 1  # CONSUMER_GROUP_DESCRIBE is first
+    call = f"callName={call_of(action, error.api_key)}, deadlineMs={now}, tries={tries}, "
+    end = f"timed out at {now} after {tries} attempt(s)"
+    return f"{_TIMEOUT}Call({call}nextAllowedTryMs={now}) {end}"
 
 
 def call_of(action: str, api_key: int) -> str:
@@ -244,11 +263,13 @@ def delete_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
     from kstore.remote import groups
 
     deleted, failed = [], []
+    late: SourceError | None = None
     for name in chosen(store, arguments):
         try:
             groups.delete_group(store.cluster, name)
             deleted.append(name)
         except SourceError as error:
+            late = error
             why = f"{_WRAPPED}{timed_out('delete', error)}"
             failed.append(f"* Group '{name}' could not be deleted due to: {why}")
         except KStoreError as error:
@@ -261,7 +282,7 @@ def delete_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
     if deleted:
         shown = ", ".join(f"'{name}'" for name in deleted)
         print(f"\nThese consumer groups were deleted successfully: {shown}")
-    return 0
+    return status_of(late)
 
 
 def reason(error: KStoreError) -> str:
@@ -273,6 +294,14 @@ def reason(error: KStoreError) -> str:
     return f"{answer_errors.exception_name(error)}: {_SENTENCES.get(error.code, error.reason)}"
 
 
+def status_of(late: SourceError | None) -> int:
+    """The status where the rows of a table say that a server stopped answering."""
+    if late is None:
+        return 0
+    complain(f"kstore consumer-groups: {late}")
+    return 1
+
+
 def delete_offsets(store: "RemoteStore", arguments: argparse.Namespace) -> int:
     from kstore.remote import groups
 
@@ -280,6 +309,7 @@ def delete_offsets(store: "RemoteStore", arguments: argparse.Namespace) -> int:
     partitions = reset_offsets.parse_topics(store, arguments.topic)
     known = [tp for tp in partitions if tp.partition >= 0]
     results: dict[TopicPartition, KStoreError | None] = {}
+    late: SourceError | None = None
     try:
         results = groups.delete_offsets(store.cluster, name, known)
     except KStoreError as error:
@@ -292,8 +322,8 @@ def delete_offsets(store: "RemoteStore", arguments: argparse.Namespace) -> int:
                 "group is not empty."
             )
         else:
-            is_late = isinstance(error, SourceError)
-            why = "REQUEST_TIMED_OUT" if is_late else error.reason
+            late = error if isinstance(error, SourceError) else None
+            why = error.reason if late is None else "REQUEST_TIMED_OUT"
             print(f"\nError: Encounter some unknown error: {why}")
     else:
         if any(results.values()):  # not for a topic that does not exist, as in Kafka
@@ -304,7 +334,7 @@ def delete_offsets(store: "RemoteStore", arguments: argparse.Namespace) -> int:
     missing = UnknownTopicOrPartitionError("")
     rows = [(tp, _status(results.get(tp) if tp in known else missing)) for tp in partitions]
     print("\n".join(group_lines.deletions(rows)))
-    return 0
+    return status_of(late)
 
 
 def _status(error: KStoreError | None) -> str:

@@ -2,11 +2,10 @@
 
 import re
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from kstore.remote import groups
 from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.store import RemoteStore
 from kstore.topic_partition import TopicPartition
+from support.falling_silent import falling_silent
 
 Outcome = tuple[int, list[str], list[str]]
 Tool = Callable[..., Outcome]
@@ -152,40 +152,6 @@ def test_a_server_that_does_not_answer(
 LATE = f"org.apache.kafka.common.errors.TimeoutException: Call(callName=NAME, {TIMES}"
 
 
-@contextmanager
-def falling_silent(server: str, key: int) -> Iterator[str]:
-    """The address of a server that passes requests on, but not those of one kind."""
-    host, _, port = server.rpartition(":")
-    def serve_one(client: socket.socket) -> None:
-        with client, socket.create_connection((host, int(port))) as behind:
-            while head := client.recv(4, socket.MSG_WAITALL):
-                request = client.recv(struct.unpack(">i", head)[0], socket.MSG_WAITALL)
-                if struct.unpack_from(">h", request)[0] != key:
-                    behind.sendall(head + request)
-                    size = behind.recv(4, socket.MSG_WAITALL)
-                    answer = behind.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL)
-                    client.sendall(size + answer.replace(behind_port, front_port))
-
-    with socket.create_server(("127.0.0.1", 0)) as front:
-        # Metadata and FindCoordinator name the broker's port: requests shall come here instead.
-        behind_port = struct.pack(">i", int(port))
-        front_port = struct.pack(">i", front.getsockname()[1])
-
-        def accept() -> None:
-            while True:
-                try:
-                    client, _ = front.accept()
-                except OSError:
-                    return
-                threading.Thread(target=serve_one, args=(client,), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        try:
-            yield f"127.0.0.1:{front.getsockname()[1]}"
-        finally:
-            front.shutdown(socket.SHUT_RDWR)
-
-
 # Requests whose failure is in a row for each group or partition.
 OF_ROWS = {"DELETE_GROUPS": "deleteConsumerGroups", "OFFSET_DELETE": "offsetDelete"}
 DELETIONS = "Error: Deletion of some consumer groups failed:"
@@ -224,9 +190,16 @@ def test_a_server_that_stops_answering(
     with falling_silent(broker.bootstrap_servers, ApiKey[api]) as server:
         at = ("--bootstrap-server", server, "--timeout", "300")
         capsys.readouterr()
-        main(["consumer-groups", *words.replace("GROUP", group).split(), *at])
-    out = capsys.readouterr().out
+        status = main(["consumer-groups", *words.replace("GROUP", group).split(), *at])
+    assert status == 1  # Kafka's tool: 0
+    out, err = capsys.readouterr()
+    assert err.endswith(f"kstore consumer-groups: no response from {server} within 0.3 s\n")
     line = line.replace("NAME", CALLS.get(api, f"describeConsumerGroups(api={api})"))
+    if api == "LIST_GROUPS":
+        where = f"Error listing groups on {server} (id: 0 rack: null): "
+        line = line.replace("Call(", f"{where}Call(")
+    elif api == "DESCRIBE_GROUPS":  # the second request for a group, after another one
+        line = line.replace("tries=1", "tries=2").replace("1 attempt", "2 attempt")
     assert re.sub(r"\d{13}", "0", out).splitlines()[:2] == ["", line]
     if api in OF_ROWS:
         assert f"TimeoutException: Call(callName={OF_ROWS[api]}(api={api}), deadlineMs=" in out
