@@ -79,6 +79,7 @@ def plain(printed: Printed, side: str) -> Printed:
     kept = [line for n, line in enumerate(lines) if line and not _is_trace(line, lines[:n])]
     err = re.sub(r"\b(set|alice|bob|c)[xy]\b", r"\1", printed.err)
     if ": error:" in re.sub(r" +", " ", err):  # argparse4j: the sentence is the last
+        err = re.sub(r"-\n\s*", "-", err)  # a line ends after the hyphens of an option, too
         err = re.sub(r"\s+", " ", err).partition(": error: ")[2]
         err = err.partition(" Did you mean:")[0].strip()
     first = next((line for line in err.splitlines() if line and not line.startswith(_WARN)), "")

@@ -295,8 +295,9 @@ REASSIGN = Tool(
         "--execute --reassignment-json-file FILE:moved --preserve-throttles",
         "--execute @ --reassignment-json-file FILE:moved --throttle",
         "--execute --reassignment-json-file FILE:moved-away",
-        "--verify --reassignment-json-file FILE:moved-away",
-        "--cancel --reassignment-json-file FILE:moved-away",
+        # Without --preserve-throttles Kafka's tool waits a minute for the broker.
+        "--verify --reassignment-json-file FILE:moved-away --preserve-throttles",
+        "--cancel --reassignment-json-file FILE:moved-away --preserve-throttles",
     ),
     {
         **{
@@ -439,6 +440,8 @@ CLUSTER = Tool(
     (
         "cluster-id", "cluster-id --nope", "-", "- --nope", "- unregister --nope", "- cluster-id",
         "- cluster-id --bootstrap-controller ADDRESS", "- cluster-id -C ADDRESS",
+        "- unregister --id 9 -C ADDRESS", "- cluster-id -b ADDRESS -C ADDRESS",
+        "- unregister --id x -C ADDRESS",
     ),
     {
         "list-endpoints": "of Kafka 4",
