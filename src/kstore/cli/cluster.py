@@ -13,7 +13,6 @@ from kstore.cli.controller_options import (
 from kstore.cli.server_options import add_connection
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT32_MIN
-from kstore.protocol.api_keys import ApiKey
 
 EPILOG = """\
 examples:
@@ -58,10 +57,12 @@ def describe(parser: ToolParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.bootstrap_controller is not None:
         return ask_controller(arguments)
+    from kstore.remote.controllers import can_unregister
+
     with open_server(arguments) as store:
         cluster = store.cluster
         if arguments.action == "unregister":
-            if any(ApiKey.UNREGISTER_BROKER in cluster.versions(node) for node in cluster.nodes):
+            if can_unregister(cluster):
                 raise KStoreError(
                     "kstore unregisters no brokers of a Kafka cluster: use Kafka's "
                     f"kafka-cluster.sh for broker {arguments.id}"
@@ -83,9 +84,9 @@ def ask_controller(arguments: argparse.Namespace) -> int:
     """Run an action at --bootstrap-controller."""
     if arguments.action == "unregister":
         raise KStoreError(ONLY_OF_BROKERS)
-    connection, described = open_controller(arguments)
+    connection, cluster_id = open_controller(arguments)
     connection.close()
     if arguments.action == "list-endpoints":
         raise refuse_controller("for the brokers")
-    print(f"Cluster ID: {described.cluster_id}")
+    print(f"Cluster ID: {cluster_id}")
     return 0

@@ -12,11 +12,8 @@ from kstore.cli.common import connection_security
 from kstore.errors import KStoreError, SourceError
 
 if TYPE_CHECKING:
-    from kstore.protocol.messages.describe_cluster import DescribeClusterResponse
     from kstore.remote.connection import Connection
 
-_CONTROLLER = 2  # DescribeCluster's number of the type
-_HAS_TYPES = 1  # the version since which it has them
 _TIMEOUT = 30.0
 ONLY_OF_BROKERS = (
     "org.apache.kafka.common.errors.UnsupportedEndpointTypeException: This Admin API is not yet "
@@ -36,16 +33,15 @@ def add_bootstrap_controller(
     )
 
 
-def open_controller(
-    arguments: argparse.Namespace,
-) -> "tuple[Connection, DescribeClusterResponse]":
-    """Connect to the first of --bootstrap-controller that answers, and describe its cluster.
+def open_controller(arguments: argparse.Namespace) -> "tuple[Connection, str]":
+    """Connect to the first of --bootstrap-controller that answers; return its cluster's id, too.
 
     The caller closes the connection. Raises KStoreError with Kafka's sentence if it is a broker,
     and SourceError if none answers.
     """
     from kstore.remote.cluster import parse_servers
     from kstore.remote.connection import Connection
+    from kstore.remote.controllers import cluster_id_of_controller
 
     settings = read_properties(getattr(arguments, "command_config", None))
     security = connection_security(settings)
@@ -64,7 +60,7 @@ def open_controller(
             problem = error
             continue
         try:
-            return connection, describe_controllers(connection)
+            return connection, cluster_id_of_controller(connection)
         except SourceError as error:
             connection.close()
             problem = error
@@ -73,30 +69,6 @@ def open_controller(
             raise
     assert problem is not None
     raise problem
-
-
-def describe_controllers(connection: "Connection") -> "DescribeClusterResponse":
-    """The controllers of a cluster. Raises KStoreError with Kafka's sentence for a broker."""
-    from kstore.protocol.messages.describe_cluster import (
-        DescribeClusterRequest,
-        DescribeClusterResponse,
-    )
-
-    request = DescribeClusterRequest(endpoint_type=_CONTROLLER)
-    if connection.version_of(request) < _HAS_TYPES:
-        raise _of_kafka(35, "Attempted to write a non-default endpointType at version 0")
-    answer = connection.ask(request, DescribeClusterResponse)
-    if answer.error_code:
-        raise _of_kafka(answer.error_code, answer.error_message)
-    return answer
-
-
-def _of_kafka(code: int, message: str | None) -> KStoreError:
-    """An error as Kafka's tools print it: with the name of its exception."""
-    from kstore.remote.answer_errors import error_of, exception_name, kafka_text
-
-    error = error_of(code, message, "")
-    return KStoreError(f"{exception_name(error)}: {kafka_text(error)}")
 
 
 def refuse_controller(what: str) -> KStoreError:

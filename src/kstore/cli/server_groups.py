@@ -14,7 +14,6 @@ from kstore.errors import (
     SourceError,
     UnknownTopicOrPartitionError,
 )
-from kstore.protocol.api_keys import ApiKey
 from kstore.remote.connection import NoResponseError
 from kstore.topic_partition import TopicPartition
 
@@ -40,12 +39,12 @@ _UNASSIGNED = f"{_TIMEOUT}Timed out waiting for a node assignment. Call: "
 _FAILED = "\nError: Executing consumer group command failed due to "
 _NO_BROKERS = "org.apache.kafka.common.KafkaException: Failed to find brokers to send ListGroups"
 # Kafka's names for requests that several actions send.
-_CALLS: dict[int, str] = {
-    ApiKey.LIST_GROUPS: "listConsumerGroups",
-    ApiKey.OFFSET_FETCH: "offsetFetch(api=OFFSET_FETCH)",
-    ApiKey.OFFSET_COMMIT: "offsetCommit(api=OFFSET_COMMIT)",
-    ApiKey.OFFSET_DELETE: "offsetDelete(api=OFFSET_DELETE)",
-    ApiKey.LIST_OFFSETS: "listOffsets(api=LIST_OFFSETS)",
+_CALLS = {
+    "LIST_GROUPS": "listConsumerGroups",
+    "OFFSET_FETCH": "offsetFetch(api=OFFSET_FETCH)",
+    "OFFSET_COMMIT": "offsetCommit(api=OFFSET_COMMIT)",
+    "OFFSET_DELETE": "offsetDelete(api=OFFSET_DELETE)",
+    "LIST_OFFSETS": "listOffsets(api=LIST_OFFSETS)",
 }
 _SENTENCES = {
     3: "This server does not host this topic-partition.",
@@ -109,17 +108,17 @@ def unanswered(
     """The line that Kafka's tool prints if the server stops answering after the first request."""
     is_listing = action == "list" or arguments.all_groups
     late = error if isinstance(error, NoResponseError) else None
-    api_key = None if late is None else late.api_key
-    if is_listing and api_key == ApiKey.METADATA:
+    request = None if late is None else late.request
+    if is_listing and request == "METADATA":
         return f"{_FAILED}{_WRAPPED}{_NO_BROKERS}"
     # Kafka's tool wraps the exceptions of these calls once more.
-    is_wrapped = action == "reset_offsets" or api_key in (
-        ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA
+    is_wrapped = action == "reset_offsets" or request in (
+        "OFFSET_FETCH", "LIST_OFFSETS", "METADATA"
     )  # fmt: skip
-    if is_listing and api_key in (None, ApiKey.LIST_GROUPS):
+    if is_listing and request in (None, "LIST_GROUPS"):
         is_wrapped = action != "list" or arguments.state is arguments.type is None
     problem = timed_out(action, error)
-    if late is not None and api_key == ApiKey.LIST_GROUPS:
+    if late is not None and request == "LIST_GROUPS":
         problem = problem.replace(_TIMEOUT, f"{_TIMEOUT}{listing_on(store, late)}")
     return f"{_FAILED}{_WRAPPED * is_wrapped}{problem}"
 
@@ -138,22 +137,22 @@ def listing_on(store: "RemoteStore", error: NoResponseError) -> str:
 def timed_out(action: str, error: SourceError) -> str:
     """Kafka's exception for a request that a server left unanswered."""
     if not isinstance(error, NoResponseError):  # the connection ended, and no other was possible
-        first = ApiKey.LIST_GROUPS if action == "list" else ApiKey.FIND_COORDINATOR
+        first = "LIST_GROUPS" if action == "list" else "FIND_COORDINATOR"
         return f"{_UNASSIGNED}{call_of(action, first)}"
     now = now_ms()
-    tries = 2 if error.api_key == ApiKey.DESCRIBE_GROUPS else 1  # CONSUMER_GROUP_DESCRIBE is first
-    call = f"callName={call_of(action, error.api_key)}, deadlineMs={now}, tries={tries}, "
+    tries = 2 if error.request == "DESCRIBE_GROUPS" else 1  # CONSUMER_GROUP_DESCRIBE is first
+    call = f"callName={call_of(action, error.request)}, deadlineMs={now}, tries={tries}, "
     end = f"timed out at {now} after {tries} attempt(s)"
     return f"{_TIMEOUT}Call({call}nextAllowedTryMs={now}) {end}"
 
 
-def call_of(action: str, api_key: int) -> str:
+def call_of(action: str, request: str) -> str:
     """The name that Kafka's Admin client has for a request of an action."""
-    if api_key == ApiKey.METADATA:
+    if request == "METADATA":
         return "listOffsets(api=METADATA)" if action == "describe" else "describeTopics"
     own = {"delete": "deleteConsumerGroups", "delete_offsets": "offsetDelete"}
     of_action = own.get(action, "describeConsumerGroups")
-    return _CALLS.get(api_key, f"{of_action}(api={ApiKey(api_key).name})")
+    return _CALLS.get(request, f"{of_action}(api={request})")
 
 
 def words_of(text: str | None, known: dict[str, str], what: str) -> list[str]:

@@ -12,6 +12,7 @@ Modules:
 - connection: One connection to a broker, with version negotiation
 - consumer: Reads assigned partitions of a cluster
 - consumer_membership: A member of a consumer group, by the protocol of KIP-848
+- controllers: DescribeCluster of a KRaft controller, and what only a cluster with one serves
 - coordinators: Sends requests to the coordinator of a group or transactional id
 - fetch_counts: Counts the records that a consumer fetches, in total and by topic
 - fetches: Batches of many partitions, with one request to each leader

@@ -63,9 +63,9 @@ class ClosedByBrokerError(SourceError):
 
 
 class NoResponseError(SourceError):
-    """The broker at ``address`` did not respond in time to the request of ``api_key``."""
+    """The broker at ``address`` did not respond in time to a request, such as METADATA."""
 
-    api_key = -1
+    request = ""
     address = ""
 
 
@@ -326,7 +326,7 @@ class Connection:
         except TimeoutError as error:
             self.close()  # the next request would get a late response to this one
             late = NoResponseError(f"no response from {self.address} within {seconds:g} s")
-            late.api_key, late.address = api_key, self.address
+            late.request, late.address = ApiKey(api_key).name, self.address
             raise late from error
         except SourceError:
             raise
