@@ -441,7 +441,6 @@ CLUSTER = Tool(
         "cluster-id", "cluster-id --nope", "-", "- --nope", "- unregister --nope", "- cluster-id",
         "- cluster-id --bootstrap-controller ADDRESS", "- cluster-id -C ADDRESS",
         "- unregister --id 9 -C ADDRESS", "- cluster-id -b ADDRESS -C ADDRESS",
-        "- unregister --id x -C ADDRESS",
     ),
     {
         "list-endpoints": "of Kafka 4",
@@ -455,17 +454,12 @@ FEATURES = Tool(
     "features",
     _T + "FeatureCommand",
     (
-        "@ describe --nope", "@ describe extra", "@", "@ --nope", "- describe", "@ disable --nope",
-        "- --bootstrap-controller ADDRESS describe",
+        "@ describe --nope", "@ describe extra", "@", "@ --nope", "@ nope", "- describe",
+        "@ disable --nope", "- --bootstrap-controller ADDRESS describe",
         "@ --bootstrap-controller ADDRESS describe",
     ),
-    {
-        "@ nope": "kstore lists the actions in another form",
-        **dict.fromkeys(
-            ("@ upgrade --metadata 3.9", "@ upgrade", "@ downgrade"),
-            "kstore changes no levels: its broker has one",
-        ),
-    },
+    dict.fromkeys(("@ upgrade --metadata 3.9", "@ upgrade", "@ downgrade"),
+                  "kstore changes no levels: its broker has one"),
 )  # fmt: skip
 QUORUM = Tool(
     "metadata-quorum",
@@ -589,10 +583,7 @@ VERIFIABLE_CONSUMER = Tool(
     "verifiable-consumer",
     _T + "VerifiableConsumer",
     (
-        "--nope",
-        "--topic orders",
-        "--group-id g",
-        "--topic orders --group-id g --max-messages",
+        "--nope", "--topic orders", "--group-id g", "--topic orders --group-id g --max-messages",
         "--topic orders --group-id g --max-messages x",
         "--topic orders --group-id g --session-timeout x",
         "- --topic orders --group-id g --broker-list x:1 --bootstrap-server x:1",
@@ -603,7 +594,7 @@ VERIFIABLE_CONSUMER = Tool(
         "--topic orders --group-id g --reset-policy nope": "an error of the options",
         "--topic orders --group-id g --assignment-strategy nope.Nope": "kstore runs no Java",
     },
-)
+)  # fmt: skip
 LATENCY = Tool(
     "end-to-end-latency",
     _T + "EndToEndLatency",
