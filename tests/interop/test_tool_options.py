@@ -17,12 +17,14 @@ MAINS = {tool.name: tool.main for tool in TOOLS} | {"dump-log": "kafka.tools.Dum
 ACTIONS = {
     "cluster": ("cluster-id", "unregister"),
     "features": ("describe", "disable", "downgrade", "upgrade"),
+    "metadata-quorum": ("describe",),
     "transactions": ("abort", "describe", "describe-producers", "find-hanging", "list"),
 }
-# Refused, with a hint: kstore does not ask ZooKeeper.
+# Refused: kstore does not ask ZooKeeper, and asks brokers for the quorum.
 REFUSED = {
     "acls": {"--authorizer", "--authorizer-properties", "--zk-tls-config-file"},
     "configs": {"--zookeeper", "--zk-tls-config-file"},
+    "metadata-quorum": {"--bootstrap-controller"},
 }
 CASES = [
     (name, action)

@@ -15,7 +15,8 @@ from interop.kafka_jars import libs
 from interop.kafka_tools_process import KafkaToolsProcess, Printed, kafka_tools
 from interop.kstore_node import KstoreNode, either_node
 from interop.node import Node
-from interop.tool_cases import FILES, PRODUCER, TOOLS, Tool
+from interop.tool_cases import PRODUCER, TOOLS, Tool
+from interop.tool_files import FILES
 from kstore import cli
 
 VERSION = "3.9.2"

@@ -1,12 +1,11 @@
 """Command lines of tools, for `test_tool_texts`: each is run by both tools on one broker.
 
 ``{name}`` stands for a topic of the run: both tools make the same changes, each to its own.
-``FILE:name`` is a file of `FILES`, ``ADDRESS`` the server's address. A line that names no server
-gets it at its end; ``@`` stands for it, ``-`` for none. In DIFFERENT a line has the reason why
-kstore prints something else.
+``FILE:name`` is a file of `tool_files`, ``ADDRESS`` the address of the server. A line that names no
+server gets it at its end; ``@`` stands for it, ``-`` for none. In DIFFERENT a line has the reason
+why kstore prints something else.
 """
 
-import json
 from typing import NamedTuple
 
 _T = "org.apache.kafka.tools."
@@ -21,31 +20,6 @@ class Tool(NamedTuple):
     different: dict[str, str]
 
 
-def _partitions(*entries: dict[str, object], **more: object) -> str:
-    return json.dumps({"version": 1, "partitions": list(entries), **more})
-
-
-_ORDERS = {"topic": "orders", "partition": 1}
-FILES = {
-    "offsets": _partitions({**_ORDERS, "offset": 2}),
-    "offsets-all": _partitions({**_ORDERS, "offset": -1}),
-    "offsets-beyond": _partitions({**_ORDERS, "offset": 99_999}),
-    "offsets-twice": _partitions({**_ORDERS, "offset": 2}, {**_ORDERS, "offset": 3}),
-    "offsets-none": _partitions(_ORDERS),
-    "offsets-text": _partitions({"topic": "orders", "partition": "x", "offset": 2}),
-    "version-2": _partitions(version=2),
-    "no-partitions": json.dumps({"version": 1}),
-    "no-json": "{nope",
-    "elected": _partitions(_ORDERS),
-    "elected-twice": _partitions(_ORDERS, _ORDERS),
-    "elected-unknown": _partitions({"topic": "nope", "partition": 0}),
-    "moved": _partitions({**_ORDERS, "replicas": [1]}),
-    "moved-away": _partitions({**_ORDERS, "replicas": [2]}),
-    "config": "retention.ms=1000\n",
-    "topics": json.dumps({"version": 1, "topics": [{"topic": "orders"}, {"topic": "other"}]}),
-    "topics-twice": json.dumps({"version": 1, "topics": [{"topic": "orders"}] * 2}),
-    "topics-unknown": json.dumps({"version": 1, "topics": [{"topic": "nope"}]}),
-}
 _USAGE = "a wrong number is an error of the options: with the usage, on standard error"
 _ONE_LINE = "Kafka prints the arguments and a trace; kstore the exception's message, or more"
 _SLIP = "Kafka's slip: it prints the class Optional"
