@@ -163,7 +163,7 @@ def test_the_directory_has_either_name(data: Path, name: str, capsys: Any) -> No
         (["topics", "--describe", "a", "--path", "x"], "a topic follows its option: --topic a"),
         (["topics", "--list", "/", "--path", "x"], "a directory follows its option: --log-dir /"),
         (["get-offsets", "--group", "g"], "'kstore consumer-groups --describe' shows"),
-        (["groups"], "kstore has no tool 'groups'; did you mean consumer-groups?"),
+        (["consumer-group"], "kstore has no tool 'consumer-group'; did you mean consumer-groups?"),
         (["kafka-topics.sh"], "kstore has no tool 'kafka-topics.sh'; did you mean topics?"),
         (["console_consume"], "; did you mean console-consumer?"),
         (["--log-dir", "x", "topics"], "; the tool comes first, as in: kstore topics --list"),
