@@ -108,6 +108,7 @@ def committed(store: Store, topic_partition: tuple[str, int]) -> list[int | None
 def check(root: Path, said: str) -> str:
     """The topic exists with its offsets, or is gone with them; created again it is empty."""
     with kstore.open(root, config=QUIET) as store:
+        assert not list(root.glob("*-delete"))
         assert committed(store, U0) == [6, 6, 6]
         is_there = "t" in store
         assert not (is_there and said == "deleted")

@@ -20,8 +20,11 @@ Every log directory of a store has the same file, and the highest ``generation``
 stamp counts only from a directory that has the topic: a store that was opened without that
 directory has dropped it elsewhere, as it does for a deleted topic.
 ``state`` marks a topic whose creation or deletion was begun; the next writer finishes it.
+``deleted`` has the random parts of the names of folders that are left of deleted topics, whose
+names are free: the next writer removes them. An older kstore drops the key, and leaves the folders.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
@@ -37,6 +40,8 @@ from kstore.lazy_dataclass import lazy_dataclass
 _FILE = StateFile(TOPICS_FILE, newest_format=3)
 _FORMAT_WITH_STAMPS = 2
 _FORMAT_WITHOUT_STAMPS = 1
+
+_UNIQUE = re.compile("[0-9a-f]{32}")  # of kafka_uuid.random_hex
 
 LIVE = "live"
 CREATING = "creating"
@@ -97,6 +102,7 @@ class TopicsFile:
         # with the document that each was parsed from: a topic has many partitions
         self._parsed: dict[str, tuple[object, TopicEntry]] = {}
         self._stamps: dict[str, str] = {}
+        self._deleted: frozenset[str] = frozenset()
         self.exists = False  # in one directory at least
         self.are_stamps_behind = False  # a file lacks a stamp, or has one that does not count
 
@@ -112,6 +118,7 @@ class TopicsFile:
         generation, path = 0, self._path
         documents: dict[str, object] = {}
         stamps: dict[str, str] = {}
+        deleted: frozenset[str] = frozenset()
         files: dict[str, tuple[int, Mapping[str, str]]] = {}  # by directory: generation, stamps
         for directory, found in _FILE.read_all(self._directories):
             its_documents, its_stamps = _topics_and_stamps(found)
@@ -119,9 +126,11 @@ class TopicsFile:
             if found.generation > generation:
                 generation, path = found.generation, found.path
                 documents, stamps = its_documents, its_stamps
+                deleted = _deleted(found)
         if any(each for _, each in files.values()):
             stamps = _newest_stamps(files, stamps, topics or {})
         self._generation, self._documents, self._stamps = generation, documents, stamps
+        self._deleted = deleted
         self._path, self.exists = path, bool(files)
         self._parsed.clear()
         self.are_stamps_behind = any(each != stamps for _, each in files.values())
@@ -207,6 +216,27 @@ class TopicsFile:
             {name: stamp for name, stamp in self._stamps.items() if name not in removed},
         )
 
+    @property
+    def deleted(self) -> frozenset[str]:
+        """The random parts of the names of folders of deleted topics, which are to be removed."""
+        return self._deleted
+
+    def finish_delete(self, topic: str) -> None:
+        """Drop a deleted topic's entry and creation stamp; its folders are to be removed."""
+        entry, before = self.get(topic), self._deleted
+        if entry is not None and entry.unique:
+            self._deleted |= {entry.unique}
+        try:
+            self.remove(topic)
+        except BaseException:
+            self._deleted = before
+            raise
+
+    def forget_deleted(self, uniques: Iterable[str]) -> None:
+        """The folders are removed, on disk too. The next write has it: a part without folders does
+        no harm."""
+        self._deleted -= frozenset(uniques)
+
     def mark(self, topic: str, entry: TopicEntry, state: str, unique: str = "") -> TopicEntry:
         """Save the entry with another state; returns it."""
         entry = replace(entry, state=state, unique=unique)
@@ -219,6 +249,8 @@ class TopicsFile:
         content: dict[str, object] = {"topics": documents}
         if stamps:
             content["stamps"] = stamps
+        if self._deleted:
+            content["deleted"] = sorted(self._deleted)
         version: int | None = _FORMAT_WITH_STAMPS if stamps else _FORMAT_WITHOUT_STAMPS
         if any(map(_is_partial, documents.values())):
             version = None
@@ -271,6 +303,15 @@ def _topics_and_stamps(found: StateDocument) -> tuple[dict[str, object], dict[st
     for topic in stamps:
         _FILE.value(stamps, topic, str, found.path)
     return _FILE.value(found.body, "topics", dict, found.path), stamps
+
+
+def _deleted(found: StateDocument) -> frozenset[str]:
+    uniques = _FILE.value(found.body, "deleted", list, found.path, default=[])
+    if not all(isinstance(each, str) and _UNIQUE.fullmatch(each) for each in uniques):
+        raise CorruptFileError(
+            f"{TOPICS_FILE}: 'deleted' must be random parts of folders' names", path=found.path
+        )
+    return frozenset(uniques)
 
 
 def _entry(topic: str, body: object, path: str) -> TopicEntry:

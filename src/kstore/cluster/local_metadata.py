@@ -323,7 +323,9 @@ class LocalMetadata:
                     f"Topic '{name}' was not created through this broker: adopt it, or start the "
                     "broker with kstore.delete.existing.topics=true."
                 )
-            self._store.delete_topic(name, foreign=True)
+            from kstore.store.topic_deletion import delete_topic_soon  # few brokers need it
+
+            delete_topic_soon(self._store, name)
             if name in self._state.topics:
                 try:
                     self._write(self._state.with_topic(name, None))

@@ -126,6 +126,22 @@ class LogWriter:
                 raise state.directory_gone
             return self._is_clean
 
+    def discard(self) -> None:
+        """Close a log that is about to be deleted: nothing is flushed or written.
+
+        The deletion must be recorded on disk before: a log that is loaded again would take what
+        was not flushed as flushed.
+        """
+        state = self.state
+        state.is_closing = True
+        with state.cleaning, state.flush_lock, state.lock:
+            if not state.is_closed and not state.is_forked:
+                self.active_segment.drop_files()
+                self.access.unmap_all()
+            if not state.is_closed:
+                state.is_closed = True
+                state.wake(LogEvents.CLOSED)
+
     def _write_all(self) -> None:
         """Flush, write the producer state, trim the indexes, and sync them, too."""
         state, active = self.state, self.active_segment

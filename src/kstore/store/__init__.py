@@ -8,6 +8,7 @@ Modules:
   or none do
 - background_tasks: The periodic background tasks of a store, all listed here
 - cluster_metadata: Topics and replica assignments from a KRaft node's copy of the cluster metadata
+- deleted_folders: Removes the folders of deleted topics: at once, or in a thread
 - extend_topic: ``Topic.extend``: distributes many records over the partitions of a topic, in
   batches
 - finish_interrupted: Finishes, where a store is opened for writing, what a crash of its last writer
@@ -17,6 +18,7 @@ Modules:
 - list_log_dirs: Lists the partitions of several log directories while another process moves some of
   them
 - list_partitions: Lists partitions for tools, while another process may delete topics
+- log_deletion: Closes the logs of a topic or partition that is deleted, and renames its directories
 - log_dir_checkpoints: Writes the checkpoints of log directories: every minute, after truncations,
   and at the close
 - log_dir_info: What a store's log directory contains now, for ``store.log_dirs`` and

@@ -32,6 +32,8 @@ def finish_interrupted(store: "Store") -> None:
         from kstore.store.topic_deletion import finish_deletions
 
         finish_deletions(store)
+    if catalog.folders_to_remove():
+        manager.deleted_folders.start()
 
 
 def recover_first(store: "Store", *, progress: "Progress | None" = None) -> None:
@@ -54,6 +56,8 @@ def recover_while_in_use(store: "Store", *, on_recovered: "Callable[[Store], obj
         recover_first(store)
         on_recovered(store)
         return
+    if catalog.folders_to_remove():
+        store._manager.deleted_folders.start()
     reference = weakref.ref(store)
 
     def finish() -> None:

@@ -64,6 +64,7 @@ from kstore.store.topic_watch import TopicChanges
 
 if TYPE_CHECKING:
     from kstore.log.retention_report import RetentionReport
+    from kstore.store.deleted_folders import DeletedFolders
     from kstore.store.store import Store
 
 T = TypeVar("T")
@@ -108,12 +109,13 @@ class LogManager:
         self._on_synced: Callable[[float], None] | None = None
         self.more_tasks: list[ScheduledTask] = []  # of the layers above
         self._scheduler: Scheduler | None = None
-        self._moves = ReplicaMoves(self)
-        self._writers: dict[PartitionKey, LogWriter] = {}
+        self.moves = ReplicaMoves(self)
+        self.writers: dict[PartitionKey, LogWriter] = {}
         self.background = BackgroundFailures(config.on_background_error)
         self.cleaner = LogCleaner(self, files)
         self.retention = StoreRetention(self)
         self.rolled = RolledSegmentsFlusher(self)
+        self._deleted_folders: DeletedFolders | None = None
         self.settings = TopicSettings(self)
         self.checkpoints = LogDirCheckpoints(self)
         self._dirs: list[LogDir] = []
@@ -188,7 +190,7 @@ class LogManager:
 
     def recover_moves(self) -> None:
         """Recover the unfinished copies of moves; the caller holds the lock."""
-        self._moves.recover_unfinished(self._maps)
+        self.moves.recover_unfinished(self._maps)
 
     def load(self, topic: str, partition: int, on_progress: OnProgress | None = None) -> Log:
         """Open a partition, which is not open. The caller adds it to ``logs``."""
@@ -207,7 +209,7 @@ class LogManager:
         mode = self.config.recovery
         log, writer = open_for_writing(maps, log_dir, topic, partition, config, mode, on_progress)
         check_barrier(self._files, log.path, (log_dir.path for log_dir in self._dirs))
-        self._writers[topic, partition] = writer
+        self.writers[topic, partition] = writer
         writer.flusher.on_synced = self._on_synced
         writer.active_segment.on_open = partial(self.logs.handles_opened, log)
         writer.active_segment.on_roll = partial(self.rolled.request, log)
@@ -221,7 +223,7 @@ class LogManager:
         """Call with the seconds that each sync of a log takes, on its thread; None: no more."""
         with self.lock:
             self._on_synced = on_synced
-            for writer in self._writers.values():
+            for writer in self.writers.values():
                 writer.flusher.on_synced = on_synced
 
     def _epoch_begun(self, topic: str, partition: int) -> None:
@@ -267,8 +269,8 @@ class LogManager:
         """
         if not self.closed:
             self.checkpoints.write()
-            self._moves.drop_unfinished((log.topic, log.partition))
-            writer = self._writers.get((log.topic, log.partition))
+            self.moves.drop_unfinished((log.topic, log.partition))
+            writer = self.writers.get((log.topic, log.partition))
             if writer is not None:
                 _restore_ends(log, writer)
 
@@ -305,12 +307,12 @@ class LogManager:
     ) -> MoveInfo:
         """Move a partition to another directory of the store."""
         log = self.log(topic, partition)
-        writer = self._writers[topic, partition]
-        return self._moves.move(log, writer, path, pace, progress)
+        writer = self.writers[topic, partition]
+        return self.moves.move(log, writer, path, pace, progress)
 
     def is_moving(self, topic: str, partition: int) -> bool:
         """Whether a partition is being moved to another directory."""
-        return self._moves.is_moving((topic, partition))
+        return self.moves.is_moving((topic, partition))
 
     # --- topics ---------------------------------------------------------------------------
 
@@ -324,7 +326,7 @@ class LogManager:
         """The open logs of a directory, in order. Takes no lock."""
         return [
             (key, writer)
-            for key, writer in sorted(self._writers.items())
+            for key, writer in sorted(self.writers.items())
             if self.catalog.topics.get(key[0], {}).get(key[1]) is log_dir
         ]
 
@@ -354,67 +356,20 @@ class LogManager:
             )
         self.catalog.partition_changes.create(wanted, known_id)
 
-    def delete(
-        self,
-        topic: str,
-        partition: int | None = None,
-        *,
-        foreign: bool,
-        topic_id: str | None = None,
-    ) -> None:
-        """Close a topic's logs, then delete its directories; or those of one partition."""
-        catalog, changes = self.catalog, self.catalog.partition_changes
-        numbers = catalog.topics.get(topic, {}) if partition is None else (partition,)
-        self.recoveries.wait(*((topic, each) for each in numbers))
-        with self.lock:
-            if partition is None:
-                catalog.check_deletable(topic, foreign=foreign)
-            else:
-                changes.check_deletable(topic, partition, foreign=foreign)
-                if topic_id is not None:
-                    self._check_id_of_deleted(topic, partition, topic_id)
-            self._moves.check_not_moving(topic, partition)
-            for (name, number), writer in self._writers.items():
-                if name == topic and partition in (None, number):
-                    writer.state.check_lock_order()
-        try:
-            for log in self.logs.of_topic(topic, partition):
-                log.close()
-                self._forget(log)
-        except BaseException:  # the topic is left, and loads its logs again
-            for log in self.logs.of_topic(topic, partition):
-                if log.closed:
-                    self._forget(log)
-            raise
-        with self.lock:
-            for log in self.logs.of_topic(topic, partition):  # opened since
-                self.logs.remove(log)
-                log.close()
-            for key in [key for key in self.recoveries.failed if key[0] == topic]:
-                if partition in (None, key[1]):
-                    del self.recoveries.failed[key]
-            if partition is None:
-                catalog.delete(topic)
-            else:
-                changes.delete(topic, partition)
-        self.cleaner.forget_topic(topic, partition)
-        self.background.forget_topic(topic, partition)
-
-    def _check_id_of_deleted(self, topic: str, partition: int, topic_id: str) -> None:
-        """Raise InconsistentTopicIdError; the id of a lost partition is the topic's."""
-        if partition in self.catalog.topics.get(topic, ()):
-            self.identities.check_topic_id(topic, partition, topic_id)
-            return
-        known_id = self.catalog.settings.topic_id(topic)
-        if known_id not in (None, topic_id):
-            raise InconsistentTopicIdError(
-                f"topic {topic!r} has the id {known_id} here, not {topic_id}",
-                path=self._dirs[0].path,
-            )
-
-    def _forget(self, log: Log) -> None:
+    def forget(self, log: Log) -> None:
+        """A log is closed: its next use opens it again, unless the partition is deleted."""
         self.logs.remove(log)
-        self._writers.pop((log.topic, log.partition), None)
+        self.writers.pop((log.topic, log.partition), None)
+
+    @property
+    def deleted_folders(self) -> "DeletedFolders":
+        """What removes the folders of deleted topics; made for the first of them."""
+        with self.lock:
+            if self._deleted_folders is None:
+                from kstore.store.deleted_folders import DeletedFolders
+
+                self._deleted_folders = DeletedFolders(self)
+            return self._deleted_folders
 
     # --- background -----------------------------------------------------------------------
 
@@ -441,6 +396,8 @@ class LogManager:
         self.recoveries.stop()
         self.cleaner.stop()
         self.rolled.stop()
+        if self._deleted_folders is not None:
+            self._deleted_folders.stop()
         if upkeep is not None:
             upkeep.stop()
 
@@ -454,6 +411,8 @@ class LogManager:
         self.recoveries.request_stop()
         self.cleaner.request_stop()
         self.rolled.request_stop()
+        if self._deleted_folders is not None:
+            self._deleted_folders.request_stop()
         if self._scheduler is not None:
             self._scheduler.request_stop()
 

@@ -140,6 +140,7 @@ def delete_partition(
     missing_ok
         Do nothing where the store does not have the partition.
     """
+    from kstore.store.log_deletion import delete_partition as delete_partition_of
     from kstore.store.topic_deletion import drop_from_transactions
 
     self._check_writable()
@@ -153,7 +154,7 @@ def delete_partition(
         try:
             if missing_ok and not self._catalog.partition_changes.knows(topic, partition):
                 return
-            self._manager.delete(topic, partition, foreign=foreign, topic_id=topic_id)
+            delete_partition_of(self._manager, topic, partition, foreign=foreign, topic_id=topic_id)
             drop_from_transactions(self, topic, partition)
         finally:
             self._topics.follow_change(topic)

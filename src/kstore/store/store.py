@@ -335,19 +335,18 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
             with self._lock:
                 self._catalog.partition_changes.end_emptied(name)
                 is_missing = name not in self and not self._catalog.lost.of(name)
-            if name in self or not self._catalog.is_being_deleted(name):
-                if missing_ok and is_missing:
-                    return
-                try:
-                    self._manager.delete(name, foreign=foreign)
-                finally:
-                    self._topics.follow_change(name)
-            self._finish_delete(name)
+            if missing_ok and is_missing and not self._catalog.is_being_deleted(name):
+                return
+            from kstore.store.topic_deletion import delete_topic
+
+            delete_topic(self, name, foreign=foreign)
+        self._manager.deleted_folders.remove()
 
     def _finish_delete(self, name: str) -> None:
         from kstore.store.topic_deletion import finish_delete
 
         finish_delete(self, name)
+        self._manager.deleted_folders.start()
 
     # --- log directories ------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from kstore.coordinator.group.reader_offsets_file import group_files, read_group
 from kstore.coordinator.group.store_group import find_table
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StoreLockedError
+from kstore.store import log_deletion
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -17,16 +18,41 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 
 
+def delete_topic(store: "Store", topic: str, *, foreign: bool) -> None:
+    """Delete a topic, but leave its renamed folders to the caller.
+
+    Raises UnknownTopicOrPartitionError; the caller holds the store's deletion lock.
+    """
+    if topic in store or not store._catalog.is_being_deleted(topic):
+        try:
+            log_deletion.delete_topic(store._manager, topic, foreign=foreign)
+        finally:
+            store._topics.follow_change(topic)
+    finish_delete(store, topic)
+
+
+def delete_topic_soon(store: "Store", topic: str) -> None:
+    """Delete any topic, also one that Kafka created; a thread removes its folders, as in Kafka."""
+    store._check_writable()
+    with store._deletion_lock:
+        with store._lock:
+            store._catalog.partition_changes.end_emptied(topic)
+        delete_topic(store, topic, foreign=True)
+    store._manager.deleted_folders.start()
+
+
 def finish_delete(store: "Store", topic: str) -> None:
     """Delete the traces of a deleted topic, so that a later topic of its name inherits none.
 
-    The partitions are removed already. The topic's entry has the state of a deletion: after a
-    crash or an error, the next writer repeats this step. Does nothing where another thread has
-    finished it: the topic may exist again.
+    The partitions are renamed already, unless an error kept them. The topic's entry has the state
+    of a deletion: after a crash or an error, the next writer repeats this step. Does nothing where
+    another thread has finished it: the topic may exist again. The folders are left.
     """
     with store._deletion_lock:
         if not store._catalog.is_being_deleted(topic):
             return
+        if not store._catalog.offline:
+            log_deletion.retire(store._manager, topic)
         drop_from_transactions(store, topic)
         forget_topic(store, topic)
         with store._lock:

@@ -111,6 +111,8 @@ class TopicRegistry:
             )
         self.unrecognized, self.loose_files = tuple(sorted(found.unrecognized)), found.loose_files
         self.settings.load(found.log_dirs)
+        # What is left of deleted topics says nothing about a later topic of the same name.
+        self.retired = [each for each in self.retired if not self._is_to_remove(each)]
         self.topics = found.log_dirs
         self.lost.warn()
 
@@ -397,31 +399,50 @@ class TopicRegistry:
                 f"topic {topic!r} was not created by kstore; delete it with foreign=True"
             )
 
-    def delete(self, topic: str) -> None:
-        """Rename a topic's directories as Kafka does, then remove them; its logs are closed.
+    def begin_delete(self, topic: str) -> None:
+        """Record on disk that a topic is deleted; from here on it is not a topic any more.
 
-        The topic's entry has the state ``DELETING`` from before the first rename until
-        :meth:`finish_delete`.
+        The topic's entry has the state ``DELETING`` until :meth:`finish_delete`.
         """
         entry = self.settings.get(topic) or TopicEntry(partitions=max(self.topics[topic]) + 1)
         with self._change():
-            entry = self.settings.mark(topic, entry, DELETING, random_hex())
-            self._retire(topic, entry)
+            self.settings.mark(topic, entry, DELETING, random_hex())
+            self._half_deleted[topic] = self.topics.pop(topic, {})
+            self.changed((topic,))
+
+    def retire(self, topic: str) -> None:
+        """Rename the directories of a topic that is being deleted; its logs are closed.
+
+        One sync of each log directory for all of them. Does nothing if that is done.
+        """
+        entry = self.settings.get(topic)
+        if entry is not None and topic in self._half_deleted:
+            with self._change():
+                self._retire(topic, entry, self._half_deleted[topic])
+                del self._half_deleted[topic]
 
     def finish_delete(self, topic: str) -> None:
-        """Remove the entry of a deleted topic, which frees its name.
+        """Remove the entry of a deleted topic, which frees its name; its folders are left.
 
         Not if a log directory is offline, which may have partitions of the topic.
         """
         if self.offline:
             return
+        self.retire(topic)
         with self._change():
-            entry = self.settings.get(topic)
-            if entry is not None and topic in self._half_deleted:
-                self.topics[topic] = self._half_deleted[topic]
-                self._retire(topic, entry)
-            self.settings.remove(topic)
-            self._half_deleted.pop(topic, None)
+            self.settings.finish_delete(topic)
+
+    def folders_to_remove(self) -> frozenset[str]:
+        """The random parts of the names of folders of deleted topics."""
+        begun = (
+            self.settings.get(topic)
+            for topic in self.being_deleted()
+            if topic not in self._half_deleted
+        )
+        return self.settings.deleted | {each.unique for each in begun if each and each.unique}
+
+    def _is_to_remove(self, retired: Retired) -> bool:
+        return retired.name.state == DELETE and retired.name.unique in self.settings.deleted
 
     def being_deleted(self) -> list[str]:
         """Topics with an unfinished deletion."""
@@ -431,8 +452,7 @@ class TopicRegistry:
         entry = self.settings.get(topic)
         return entry is not None and entry.state == DELETING
 
-    def _retire(self, topic: str, entry: TopicEntry) -> None:
-        log_dirs = self.topics.pop(topic, {})
+    def _retire(self, topic: str, entry: TopicEntry, log_dirs: Mapping[int, LogDir]) -> None:
         self.changed((topic,))
         renamed = [
             (log_dir, partition, partition_directory(topic, partition))
@@ -451,15 +471,9 @@ class TopicRegistry:
             for other in self.retired
             if other.name.topic != topic or other.name.state != FUTURE
         ]
-        suffix = f".{entry.unique}-{DELETE}"
         for log_dir in self.live:
             log_dir.files.sync_directory(log_dir.path)
             log_dir.offsets.forget((topic, each) for each in {*entry.numbers, *log_dirs})
-            for name in log_dir.files.listdir(log_dir.path):  # links without a target, too
-                if name.endswith(suffix):
-                    remove_tree(log_dir.files, log_dir.join(name))
-                    log_dir.partition_count -= 1
-            log_dir.files.sync_directory(log_dir.path)  # before the entry that names it is removed
 
     def resume(self) -> None:
         """Finish the moves, creations and deletions that a crash interrupted."""
@@ -479,7 +493,7 @@ class TopicRegistry:
             if entry.state == CREATING:
                 self._resume_creation(topic, entry)
             elif entry.unique:
-                self._retire(topic, entry)
+                self._retire(topic, entry, self.topics.pop(topic, {}))
         self.partition_changes.settle()
 
     def _resume_creation(self, topic: str, entry: TopicEntry) -> None:

@@ -10,6 +10,8 @@ from kstore import LogConfig, Store, StoreConfig
 from kstore.checkpoint import state_file, topics_file
 from kstore.errors import InvalidPartitionsError, UnknownPartitionError
 from kstore.store import (
+    deleted_folders,
+    log_deletion,
     log_manager,
     partition_changes,
     topic_creation,
@@ -20,6 +22,8 @@ from support.disks import HastyDisk
 from support.interrupts import Interrupt
 
 MODULES = [
+    deleted_folders,
+    log_deletion,
     log_manager,
     partition_changes,
     state_file,
