@@ -37,6 +37,7 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.AL
 
 _NO_OPERATIONS = -(1 << 31)  # in responses to requests that do not ask for operations
 _TOPIC_ID_SINCE = 13  # version of Produce
+_METADATA_BY_ID_SINCE = 12
 _OF_TOPIC, _OF_GROUP = 2, 32  # ConfigResource.Type
 _TOPICS_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -115,7 +116,9 @@ def _metadata(access: Access) -> Message | None:
     for topic in message.topics:
         name = topic.name
         if topic.topic_id != ZERO_UUID:
-            found = image.topic_by_id(topic.topic_id)
+            # An older version is refused alike for every id: no client learns which ids exist.
+            by_id = access.version >= _METADATA_BY_ID_SINCE
+            found = image.topic_by_id(topic.topic_id) if by_id else None
             if found is not None and not access.may(DESCRIBE, TOPIC, found.name):
                 error = int(ErrorCode.UNKNOWN_TOPIC_ID)
                 entries.append(entry(error_code=error, name=None, topic_id=topic.topic_id))

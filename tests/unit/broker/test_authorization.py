@@ -155,6 +155,18 @@ def test_metadata_shows_only_what_is_allowed(admin: Admin) -> None:
     assert admin.root.ask(asked, 0).cluster_authorized_operations > 0
 
 
+@pytest.mark.parametrize(("version", "error"), [(10, 42), (11, 42), (12, 100), (13, 100)])
+def test_metadata_by_id_does_not_say_which_ids_exist(
+    admin: Admin, version: int, error: int
+) -> None:
+    everything = MetadataRequest(topics=None)
+    ids = {each.name: each.topic_id for each in admin.root.ask(everything, 12).topics}
+    for topic_id in (ids["orders"], bytes(15) + b"\5"):
+        topic = MetadataRequest.Topics(name=None, topic_id=topic_id)
+        [found] = admin.client.ask(MetadataRequest(topics=[topic]), version).topics
+        assert (found.error_code, found.name or "") == (error, "")
+
+
 def group_operations(client: RawClient, *, consumer: bool, asked: bool = True) -> tuple[int, int]:
     """The error code and the operations in the description of a group."""
     if consumer:
