@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 
 from kstore.config import CODECS, parse_whole_number
 from kstore.errors import InvalidConfigError, InvalidTimestampError
-from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.integers import INT32_MAX, INT64_MAX, parse_float
 
 
 def whole_number(low: int = 0, high: int = INT64_MAX) -> Callable[[str], int]:
@@ -26,7 +26,7 @@ def number(low: float, high: float) -> Callable[[str], float]:
 
     def parse(text: str) -> float:
         try:
-            found = float(text)
+            found = parse_float(text)
         except ValueError:
             found = float("nan")
         if not low <= found <= high:

@@ -14,7 +14,7 @@ from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingE
 from kstore.hints.close_names import close_names
 from kstore.hints.kafka_names import OF_CONFIGS
 from kstore.hints.missing_names import answer_names
-from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
+from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting, parse_float, parse_integer
 
 TYPE_CHECKING = False  # not typing's: `import kstore` does without it
 
@@ -503,7 +503,7 @@ def _parse(name: str, value: object, kind: str) -> object:
         return parse_whole_number(text, -INT64_MAX - 1, name=name)
     if kind == "float":
         try:
-            return float(text)
+            return parse_float(text)
         except ValueError:
             raise InvalidConfigError(f"{name} must be a number, not {value!r}") from None
     return text
@@ -515,7 +515,7 @@ def parse_whole_number(text: str, low: int = 0, high: int = INT64_MAX, *, name: 
     Also for a text of more than 4,300 digits, for which ``int`` raises another error.
     """
     try:
-        number = int(text)
+        number = parse_integer(text)
     except ValueError:
         number = None
     if number is None or not low <= number <= high:

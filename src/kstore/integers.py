@@ -5,6 +5,7 @@ and is refused here, before it reaches a struct or a kernel.
 """
 
 import operator
+import re
 from datetime import timedelta
 from math import inf, nan
 from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, cast
@@ -15,6 +16,7 @@ INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _PRINTABLE_BITS = 128
 _LONGEST_WAIT = 1e9  # seconds
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +56,26 @@ def check_integer_setting(name: str, value: object, low: int, high: int = INT64_
         raise InvalidConfigError(
             f"{name} must be a whole number{of_time} from {low} to {high}, not {show_value(value)}"
         ) from None
+
+
+def parse_integer(text: str) -> int:
+    """The whole number of a text: ASCII digits with an optional sign; spaces around it are dropped.
+
+    Raises ValueError, also for what ``int`` takes: ``1_000``, which Kafka refuses, and the digits
+    of other scripts, which Java takes, but no setting of a broker here.
+    """
+    text = text.strip()
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError(f"not a whole number: {text[:40]!r}")
+    return int(text)
+
+
+def parse_float(text: str) -> float:
+    """The number of a text, as ``float``; ValueError for underscores and for digits that are not
+    ASCII."""
+    if "_" in text or not text.isascii():
+        raise ValueError(f"not a number: {text[:40]!r}")
+    return float(text)
 
 
 def as_milliseconds(value: object) -> object:

@@ -9,7 +9,7 @@ from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
 from kstore.errors import InvalidConfigError, UnknownSettingError
 from kstore.hints.close_names import close_names
-from kstore.integers import INT32_MAX
+from kstore.integers import INT32_MAX, parse_integer
 
 METRICS_OFF = -1  # the port of a broker without metrics
 _DEFAULT_ASSIGNORS = BROKER_SETTINGS["group.consumer.assignors"].default or ""
@@ -221,6 +221,6 @@ def _parsed(name: str, value: object, kind: type[object]) -> object:
             raise InvalidConfigError(f"{name} is true or false, not {value!r}")
         return text.lower() == "true"
     try:
-        return int(text)
+        return parse_integer(text)
     except ValueError:
         raise InvalidConfigError(f"{name} is a whole number, not {value!r}") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kstore.cli.common import WrongFileError, WrongOptionsError
 from kstore.errors import KStoreError
+from kstore.integers import parse_integer
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def parse_topics(text: str, path: str) -> list[str]:
 def parse_brokers(text: str) -> list[int]:
     """The brokers of --broker-list. Raises WrongOptionsError."""
     try:
-        brokers = [int(each) for each in text.split(",")]
+        brokers = [parse_integer(each) for each in text.split(",")]
     except ValueError:
         raise WrongOptionsError(
             f"--broker-list takes ids of brokers such as 1,2, not {text[:80]!r}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kstore.cli.common import named_topic, open_server
 from kstore.cli.entity_options import DEFAULTS
 from kstore.errors import InvalidConfigError, KStoreError
+from kstore.integers import parse_integer
 from kstore.remote.answer_errors import kafka_text
 from kstore.remote.topic import resources_with_settings
 
@@ -100,7 +101,7 @@ def names(store: "RemoteStore", kind: _Kind, name: str | None) -> list[str]:
     """The given entity, or all; a group that does not exist is a message, as in Kafka's tool."""
     if kind.word.startswith("broker"):
         nodes = store.cluster.nodes
-        if name and int(name) not in nodes:
+        if name and parse_integer(name) not in nodes:
             raise KStoreError(f"the cluster has no broker {name}")
         return [*map(str, nodes), DEFAULTS] if name is None else [name]
     if kind.word == "topic":

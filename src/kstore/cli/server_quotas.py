@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kstore.cli.common import WrongOptionsError, open_server
 from kstore.cli.entity_options import DEFAULTS, KINDS, UNNAMED, Entities
 from kstore.errors import InvalidConfigError
+from kstore.integers import parse_float
 from kstore.remote.quotas import (
     ANY,
     DEFAULT,
@@ -127,7 +128,7 @@ def alter(
 
 def number(key: str, text: str) -> float:
     try:
-        return float(text)
+        return parse_float(text)
     except ValueError:
         raise WrongOptionsError(
             f"Cannot parse quota configuration value for {key}: {text[:40]}"

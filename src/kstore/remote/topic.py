@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kstore.client.partitioner import StickyPartitioner, choose
 from kstore.config import LogConfig, setting_text
 from kstore.errors import KStoreError
+from kstore.integers import parse_integer
 from kstore.kafka_uuid import uuid_to_text
 from kstore.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -45,7 +46,7 @@ def describe_settings(store: "RemoteStore", kind: int, name: str) -> list[Settin
         ],
         include_synonyms=True,
     )
-    node = int(name) if kind in (BROKER, BROKER_LOGGER) and name else None
+    node = parse_integer(name) if kind in (BROKER, BROKER_LOGGER) and name else None
     answer = store.cluster.ask(request, DescribeConfigsResponse, node=node)
     found = only(answer.results, name)
     raise_for(found.error_code, found.error_message, name)
@@ -89,7 +90,8 @@ def alter_settings(
         ],
         validate_only=validate_only,
     )
-    node = int(name) if kind in (BROKER, BROKER_LOGGER) and name else store.cluster.controller
+    is_of_node = kind in (BROKER, BROKER_LOGGER) and name
+    node = parse_integer(name) if is_of_node else store.cluster.controller
     answer = store.cluster.ask(request, IncrementalAlterConfigsResponse, node=node)
     found = only(answer.responses, name)
     raise_for(found.error_code, found.error_message, name)

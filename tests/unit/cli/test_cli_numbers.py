@@ -16,6 +16,7 @@ from kstore.cli import TOOLS, main
 from kstore.cli.common import ToolParser
 from kstore.config import LogConfig, parse_whole_number
 from kstore.errors import InvalidConfigError
+from kstore.integers import parse_float, parse_integer
 from kstore.spark.jobs.command import topic_pattern
 
 TYPED = {
@@ -24,6 +25,8 @@ TYPED = {
     "4,000 digits": "9" * 4000,
     "2^63": str(2**63),
     "superscript": "²",
+    "underscore": "1_0",
+    "Arabic digits": "\u0667",
     "nan": "nan",
     "huge float": "1e999",
     "empty": "",
@@ -147,6 +150,40 @@ def test_a_setting_accepts_an_integer_of_any_length() -> None:
     for text in TYPED.values():
         with pytest.raises(InvalidConfigError, match=r"segment\.bytes must be a whole number"):
             LogConfig.from_properties({"segment.bytes": text})
+
+
+@pytest.mark.parametrize("text", ["1_000", "_1", "1_", "\u0667", "\uff11", "", "+", "--1", "0x1"])
+def test_a_number_has_ascii_digits_and_a_sign(text: str) -> None:
+    for parse in (parse_whole_number, whole_number(), parse_integer, number(0, 1e9), parse_float):
+        with pytest.raises((InvalidConfigError, argparse.ArgumentTypeError, ValueError)):
+            parse(text)
+    with pytest.raises(InvalidConfigError):
+        LogConfig.from_properties({"retention.ms": text})
+    with pytest.raises(InvalidConfigError):
+        LogConfig.from_properties({"min.cleanable.dirty.ratio": text})
+
+
+def test_a_sign_and_spaces_are_part_of_a_number() -> None:
+    assert [parse_integer(each) for each in ("+7", "-7", " 007 ")] == [7, -7, 7]
+    assert LogConfig.from_properties({"retention.ms": " +5 "}).retention_ms == 5
+
+
+def test_settings_of_topics_and_counts_of_partitions_have_no_underscores(
+    tmp_path: Path, capfd: Any
+) -> None:
+    path = ["--log-dir", str(tmp_path)]
+    assert main(["topics", "--create", "--topic", "t", *path]) == 0
+    for arguments in (
+        ["configs", "--alter", "--topic", "t", "--add-config", "retention.ms=1_000"],
+        ["topics", "--alter", "--topic", "t", "--config", "segment.bytes=1_000_0"],
+        ["topics", "--create", "--topic", "u", "--config", "segment.bytes=1_000_0"],
+        ["topics", "--create", "--topic", "u", "--partitions", "1_0"],
+    ):
+        assert main([*arguments, *path]) == 1, arguments
+        assert "1_0" in "".join(capfd.readouterr())
+    with kstore.open(tmp_path, "r") as store:
+        assert list(store) == ["t"]
+        assert store["t"].config.retention_ms == LogConfig().retention_ms
 
 
 def test_an_error_shows_only_the_beginning_of_a_long_number() -> None:

@@ -15,6 +15,7 @@ from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage
 from kstore.cluster.metadata import AlterOp, ConfigEntry, ConfigSource
 from kstore.errors import InvalidRequestError
+from kstore.integers import parse_integer
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -107,7 +108,7 @@ class ConfigHandlers:
         """Raise InvalidRequestError unless a resource name is this broker's node id."""
         node_id = self._services.metadata.node_id
         try:
-            number = int(name)
+            number = parse_integer(name)
         except ValueError:
             raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
         if number != node_id:

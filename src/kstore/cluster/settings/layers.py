@@ -18,6 +18,7 @@ from kstore.cluster.settings.broker_settings import (
 )
 from kstore.cluster.settings.definition import Setting
 from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from kstore.integers import parse_integer
 from kstore.lazy_dataclass import lazy_dataclass
 
 
@@ -110,7 +111,7 @@ class _Defaults:
 
 def _scaled(value: str, units: int) -> str:
     """Convert hours or minutes to milliseconds; a negative value means no limit."""
-    number = int(value)
+    number = parse_integer(value)
     return str(number * units if number >= 0 else -1)
 
 

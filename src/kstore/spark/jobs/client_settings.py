@@ -7,6 +7,7 @@ from typing import Any
 
 from kstore.errors import InvalidConfigError
 from kstore.hints.close_names import close_names
+from kstore.integers import parse_float, parse_integer
 
 _WORDS = {"true": True, "false": False}
 # Settings that Kafka's Java clients name differently, or keep in a form that only Java reads.
@@ -62,7 +63,7 @@ def _value(key: str, text: str, default: object) -> object:
         return _WORDS[text.lower()]
     if isinstance(default, int | float):
         try:
-            number = float(text) if isinstance(default, float) else int(text)
+            number = parse_float(text) if isinstance(default, float) else parse_integer(text)
         except ValueError:
             number = math.nan
         if not number >= 0:

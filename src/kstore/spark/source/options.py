@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from kstore.errors import InvalidConfigError
 from kstore.hints.close_names import close_names
+from kstore.integers import parse_integer
 from kstore.partition_files import UNCOMMITTED, check_isolation
 from kstore.spark.java_pattern import compile_topic_pattern
 from kstore.spark.source.offsets_json import (
@@ -268,7 +269,7 @@ def _integer(
     if text is None:
         return default
     try:
-        value = int(text)
+        value = parse_integer(text)
     except ValueError:
         value = low - 1
     if not low <= value <= high:
