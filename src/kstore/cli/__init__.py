@@ -4,6 +4,7 @@ Flags and output are Kafka's. A tool's module is imported only when it is chosen
 ``describe(parser)`` and ``run(arguments) -> int``, the exit status.
 """
 
+import errno
 import sys
 import warnings
 from collections.abc import Sequence
@@ -64,8 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from kstore.errors import KStoreError
     from kstore.signals import status_of
 
-    open_closed_streams()
     words = list(sys.argv[1:] if argv is None else argv)
+    open_closed_streams(may_lose_output=words[:1] == ["serve"])  # a server has nothing to print
     name = f"kstore {words[0]}" if words and words[0] in TOOLS else "kstore"
     try:
         status = _run(words)
@@ -177,6 +178,8 @@ def usage() -> str:
 
 def _sentence(error: OSError) -> str:
     """The system's error as a sentence that names the file."""
+    if error.filename is None and error.errno == errno.EBADF:
+        return "standard output is closed"
     if error.filename is None:
         return error.strerror or str(error)
     if isinstance(error, FileNotFoundError):

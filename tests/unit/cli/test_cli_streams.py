@@ -1,5 +1,6 @@
 """Standard streams that are closed or full: no traceback, and the exit status of the tool."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kstore
+from support.waiting import until
 
 KSTORE = [sys.executable, "-m", "kstore"]
 
@@ -49,11 +51,31 @@ def test_closed_standard_error_changes_nothing(words: list[str], store_dir: Path
 
 @pytest.mark.parametrize("words", TOOLS)
 @pytest.mark.parametrize("redirection", [">&-", ">&- <&-"])
-def test_closed_standard_output_changes_nothing(
+def test_output_to_a_closed_stream_is_a_one_line_error(
     words: list[str], redirection: str, store_dir: Path
 ) -> None:
     done = run_in_shell([*words, "--log-dir", str(store_dir)], redirection)
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"kstore {words[0]}: standard output is closed\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_tool_that_prints_nothing_needs_no_standard_output(store_dir: Path) -> None:
+    words = ["topics", "--list", "--topic", "absent.*", "--log-dir", str(store_dir)]
+    done = run_in_shell(words, ">&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_server_needs_no_standard_output(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    words = [*KSTORE, "serve", "--log-dir", str(tmp_path), "--port", port]
+    asks = ["topics", "--list", "--bootstrap-server", f"127.0.0.1:{port}"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    with subprocess.Popen(shell, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
+        until(lambda: server.poll() is not None or run_in_shell(asks, "").returncode == 0)
+        server.terminate()
+        assert server.wait(60) == 0
 
 
 def test_an_error_with_closed_streams_has_its_status(tmp_path: Path) -> None:
