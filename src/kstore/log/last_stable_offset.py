@@ -53,6 +53,7 @@ class LastStableOffset:
                         (active is not self._walked or walker.state.last_beginning)
                         and not walker.is_in_log()
                     )
+                    or (active is not self._walked and self._may_have_gone(walker))
                 ):
                     walker = self._walker = self._begin(start, end)
                 self._walked, state = active, walker.state
@@ -68,6 +69,10 @@ class LastStableOffset:
                     earliest = min(state.open.values(), default=end)
                     return min(max(earliest, start), end)
                 self._walker = None  # the log no longer has what it had walked before
+
+    def _may_have_gone(self, walker: HeaderWalker) -> bool:
+        """Whether the cleaner may have removed an open transaction, and the marker behind it."""
+        return bool(walker.state.open) and "compact" in self._log.config.cleanup_policy
 
     def _begin(self, start: int, end: int) -> HeaderWalker:
         """A walk from the newest snapshot; without one no transaction is open at the start."""

@@ -312,7 +312,7 @@ class LogView(GuessedNamesOfViews):
         return read_past_corruption(self.log, start, stop, read, read_valid, skipped)
 
     def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
-        mark = None if self._outcomes is None else self._outcomes.mark()
+        mark = self._mark()
         for data, offset in self._slices(start, stop):
             yield from scan_records(data, **self._options(data, offset, stop, mark, check_crc))
 
@@ -321,7 +321,7 @@ class LogView(GuessedNamesOfViews):
         data: Slice,
         offset: int,
         stop: int,
-        mark: object,
+        mark: int,
         check_crc: bool,
         on_damage: str = "raise",
     ) -> dict[str, Any]:
@@ -338,11 +338,11 @@ class LogView(GuessedNamesOfViews):
             "find_aborted": self._find_aborted(data, offset, stop, mark),
         }
 
-    def _mark(self) -> object:
-        return None if self._outcomes is None else self._outcomes.mark()
+    def _mark(self) -> int:
+        return 0 if self._outcomes is None else self._outcomes.mark()
 
     def _find_aborted(
-        self, data: Slice, offset: int, stop: int, mark: object
+        self, data: Slice, offset: int, stop: int, mark: int
     ) -> Callable[[], AbortedRanges] | None:
         """A function that a scan calls at a transaction; None if all records are returned."""
         if self._outcomes is None:

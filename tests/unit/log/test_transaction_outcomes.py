@@ -16,6 +16,7 @@ from kstore.log.transaction_outcomes import TransactionOutcomes
 from kstore.log.view import LogView
 from oracle.plain import PlainRecord
 from oracle.writer import batch
+from support.once_before import once_before
 from support.stores import QUIET
 
 Change = Callable[[Log], None]
@@ -57,23 +58,6 @@ def end(log: Log, producer_id: int, *, commit: bool) -> None:
 def append_plain(log: Log, count: int) -> None:
     for _ in range(count):
         log.append(b"plain")
-
-
-def once_before(
-    monkeypatch: pytest.MonkeyPatch, target: type, name: str, change: Callable[[], None]
-) -> list[str]:
-    """Make the change before the first call of a method; the list has its name afterwards."""
-    called: list[str] = []
-    original = getattr(target, name)
-
-    def changed(self: Any, *arguments: Any, **options: Any) -> Any:
-        if not called:
-            called.append(name)
-            change()
-        return original(self, *arguments, **options)
-
-    monkeypatch.setattr(target, name, changed)
-    return called
 
 
 def read(view: LogView) -> list[tuple[int, bytes | None]]:
