@@ -269,11 +269,21 @@ class RangeReader:
         return partial(self._aborted, planned, span)
 
     def _aborted(self, planned: OffsetRange, span: SegmentSpan) -> AbortedRanges:
-        return TransactionOutcomes(self._find_log(planned)).aborted_within(span.start, span.stop)
+        found = TransactionOutcomes(self._find_log(planned)).aborted_within(span.start, span.stop)
+        # The log has the markers for a file's transactions while it has that file.
+        with suppress(StorageError):
+            if self.files.about(span.path).st_ino == span.inode:
+                return found
+        raise _ReplacedError
+
+
+class _ReplacedError(Exception):
+    """The log has another file than the one that is read, or none."""
 
 
 class _SpanScan:
-    """Reads a confirmed span. At corruption it ends early: ``offset`` is the next one to read."""
+    """Reads a confirmed span. At corruption, and where the outcomes of its transactions are not
+    known any more, it ends early: ``offset`` is the next one to read."""
 
     def __init__(
         self, reader: RangeReader, planned: OffsetRange, span: SegmentSpan, fd: int
@@ -309,7 +319,7 @@ class _SpanScan:
                 row_target=_ROWS,
                 find_aborted=self._find_aborted,
             )
-            with suppress(CorruptRecordError):
+            with suppress(CorruptRecordError, _ReplacedError):
                 for columns in scan:
                     yield columns
                     self.offset = int(columns.offsets[-1]) + 1
@@ -329,7 +339,7 @@ class _SpanScan:
                         continue
                     position = span.end_position
                     break
-            return  # corruption: the log's reader reports it
+            return  # the log's reader reports corruption, and finds the file that replaced this
         self.offset = span.stop
 
     def _larger(self, head: bytes, size: int, position: int) -> int:
