@@ -584,7 +584,7 @@ def test_a_commit_whose_marker_was_lost_is_marked_again(
             with producer.transaction():
                 for partition in (0, 1):
                     producer.send("a", b"%d" % number, partition=partition)
-        store._manager.truncated = None  # a power failure would not write the marker again
+        store._manager.owns_producer = None  # a power failure would not write the marker again
         store["a"][1].truncate_to(store["a"][1].end_offset - 1)
         assert committed(store, "a").count(b"%d" % before) == 1
     with kstore.open(tmp_path, config=QUIET) as store:
