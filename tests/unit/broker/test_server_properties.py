@@ -108,6 +108,7 @@ def test_the_rack_and_the_settings_of_the_store_are_honoured() -> None:
 
 # Named in the code, and yet without effect.
 NOT_READ = {
+    "metadata.log.dir",  # kstore storage prints it, as Kafka's tool does
     "log.message.format.version",  # of LogConfig; a broker appends record batches only
     "request.timeout.ms",  # of clients, such as the mirror
 }

@@ -210,7 +210,7 @@ def test_an_interrupted_deletion_is_told(
         raise StorageError("of the test", path="x")
 
     with monkeypatch.context() as patch:
-        patch.setattr("kstore.store.topic_registry.remove_tree", fail)
+        patch.setattr("kstore.store.log_deletion.retire", fail)  # once the deletion is on disk
         with pytest.raises(StorageError):
             store.delete_topic("a")
     assert kinds(found) == [(DELETED, "a")]
