@@ -73,7 +73,7 @@ def test_no_zeros_below_a_recovery_point_that_a_truncation_has_not_lowered(tmp_p
         log.append(b"%d" % n)
     seen: list[int] = []
 
-    def checkpointed(ends: object) -> None:
+    def checkpointed() -> None:
         log.append(b"meanwhile")
         seen.append(segment(tmp_path).stat().st_size - used(log))
         if len(seen) == 1:
