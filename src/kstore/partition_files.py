@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from kstore.compaction.round_plan import plan_round as plan_round
     from kstore.compaction.throttler import NO_LIMIT as NO_LIMIT
     from kstore.compaction.throttler import Throttler as Throttler
+    from kstore.coordinator.group.member_description import (
+        MemberDescription as MemberDescription,
+    )
     from kstore.coordinator.group.offset_records import Commits as Commits
     from kstore.coordinator.group.offset_records import OffsetKey as OffsetKey
     from kstore.coordinator.group.offset_records import decode_offset_key as decode_offset_key
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     from kstore.coordinator.group.reader_offsets_file import is_offsets_file as is_offsets_file
     from kstore.coordinator.group.reader_offsets_file import read_group_file as read_group_file
     from kstore.coordinator.group.stored_groups import StoredGroup as StoredGroup
-    from kstore.coordinator.group.stored_groups import StoredMember as StoredMember
     from kstore.coordinator.group.stored_groups import read_stored_groups as read_stored_groups
     from kstore.coordinator.group.verify_keys import (
         warn_of_undecodable_keys as warn_of_undecodable_keys,
@@ -218,7 +220,8 @@ _NAMES = {
     "kstore.coordinator.group.reader_offsets_file": "FiledOffsets IsSameTopic group_file_name"
     " group_files is_offsets_file read_group_file",
     "kstore.coordinator.group.offsets_table": "OFFSETS_TOPIC",
-    "kstore.coordinator.group.stored_groups": "StoredGroup StoredMember read_stored_groups",
+    "kstore.coordinator.group.member_description": "MemberDescription",
+    "kstore.coordinator.group.stored_groups": "StoredGroup read_stored_groups",
     "kstore.coordinator.group.verify_keys": "warn_of_undecodable_keys",
     # States of transactional ids, in __transaction_state.
     "kstore.coordinator.transaction.transaction_state_records": "TransactionMetadata",

@@ -17,8 +17,8 @@ from kstore.cli.server_groups import REBALANCING, STATES, TYPES, print_listed, w
 from kstore.errors import KStoreError
 from kstore.partition_files import (
     DISK,
+    MemberDescription,
     StoredGroup,
-    StoredMember,
     filenames,
     lock_holders,
     read_broker_addresses,
@@ -49,7 +49,7 @@ class DirectoryGroups:
         if not group.claimed:
             return found
         none = group_lines.NONE
-        embedded = StoredMember(none, "", none, none, tuple(sorted(group.claimed)))
+        embedded = MemberDescription(none, "", none, none, tuple(sorted(group.claimed)))
         return found._replace(members=(*found.members, embedded))
 
     def state_of(self, group: "ConsumerGroup") -> str:

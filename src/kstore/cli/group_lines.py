@@ -7,11 +7,10 @@ from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kstore import ConsumerGroup
-    from kstore.partition_files import StoredGroup, StoredMember
-    from kstore.remote.groups import GroupDescription, MemberDescription
+    from kstore.partition_files import MemberDescription, StoredGroup
+    from kstore.remote.groups import GroupDescription
 
     Described = GroupDescription | StoredGroup
-    DescribedMember = MemberDescription | StoredMember
 
 NONE = "-"
 # Of groups of KIP-848, in the tool of Kafka 4.
@@ -90,7 +89,7 @@ def group_offsets(group: str, rows: Sequence[OffsetRow], *, verbose: bool) -> li
 
 
 def member_rows(
-    members: Iterable["DescribedMember"],
+    members: Iterable["MemberDescription"],
     committed: Mapping[TopicPartition, Committed],
     ends: Mapping[TopicPartition, int],
 ) -> list[OffsetRow]:
@@ -145,7 +144,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> str:
 
 def group_members(group: "Described", *, verbose: bool) -> list[str]:
     """``--describe --members``; with a column of instance ids only if a member has one."""
-    members: Sequence[DescribedMember] = group.members
+    members = group.members
     has_instances = any(each.instance_id for each in members)
     header = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     widths = [

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kstore.coordinator.group.member_description import MemberDescription
 from kstore.errors import InvalidMessageError, KStoreError
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.consumer_group_describe import (
@@ -41,18 +42,6 @@ class ListedGroup(NamedTuple):
     protocol_type: str
     state: str
     group_type: str
-
-
-class MemberDescription(NamedTuple):
-    """A group member and its assigned partitions."""
-
-    member_id: str
-    instance_id: str
-    client_id: str
-    host: str
-    assignment: tuple[TopicPartition, ...]
-    epoch: int | None = None  # of a group of KIP-848, like the next
-    target: tuple[TopicPartition, ...] = ()
 
 
 class GroupDescription(NamedTuple):

@@ -3,6 +3,7 @@
 import json
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,9 +43,9 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_committed: bool) 
     """A store with one transaction whose end a truncation removed, and that of a later one."""
     live, copy = tmp_path / "live", tmp_path / "killed"
 
-    def photograph(log: kstore.Log, *arguments: int, **options: int) -> AppendedMarker:
+    def photograph(log: kstore.Log, *arguments: Any, **options: Any) -> AppendedMarker:
         copy_as_killed(live, copy)
-        return append_marker(log, *arguments, **options)  # type: ignore[arg-type]
+        return append_marker(log, *arguments, **options)
 
     with kstore.open(live, config=QUIET) as store:
         log = store.create_topic("t")[0]

@@ -1,8 +1,10 @@
 """The deletion of a topic with many partitions: what it syncs, and when it removes the folders."""
 
 import json
+import os
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ BUSY = StoreConfig(log=LogConfig(segment_index_bytes=100))
 
 
 class CountingDisk(Files):
-    """Counts syncs and renames while ``counts`` is a Counter."""
+    """Counts syncs and renames."""
 
     native = False
 
@@ -37,13 +39,13 @@ class CountingDisk(Files):
         self.counts["sync"] += 1
         super().fsync(fd)
 
-    def sync_directory(self, path: object) -> None:
+    def sync_directory(self, path: str | os.PathLike[str]) -> None:
         self.counts["sync"] += 1
-        super().sync_directory(path)  # type: ignore[arg-type]
+        super().sync_directory(path)
 
-    def rename(self, source: object, target: object) -> None:
+    def rename(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
         self.counts["rename"] += 1
-        super().rename(source, target)  # type: ignore[arg-type]
+        super().rename(source, target)
 
 
 def folders(root: Path) -> list[str]:
@@ -76,10 +78,10 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """The thread that removes folders waits for this event before each of its rounds."""
     event, remove = threading.Event(), DeletedFolders._remove
 
-    def wait(self: DeletedFolders, is_stopping: object) -> None:
+    def wait(self: DeletedFolders, is_stopping: Callable[[], bool]) -> None:
         if threading.current_thread().name == DeletedFolders.NAME:
-            event.wait(30)
-        remove(self, is_stopping)  # type: ignore[arg-type]
+            assert event.wait(30)
+        remove(self, is_stopping)
 
     monkeypatch.setattr(DeletedFolders, "_remove", wait)
     return event

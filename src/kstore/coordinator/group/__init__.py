@@ -32,6 +32,8 @@ Modules:
   requested
 - local_group: A group of the consumers of one process, which share its claims and, without a
   broker, its partitions
+- member_description: A member of a consumer group as tools show it: described by a broker, or read
+  from a log
 - offset_expiration: Decides which committed offsets expire
 - offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka

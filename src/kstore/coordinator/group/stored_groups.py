@@ -14,6 +14,7 @@ from kstore.coordinator.group.consumer_events import Assignment
 from kstore.coordinator.group.consumer_group import ConsumerGroup
 from kstore.coordinator.group.consumer_member import partitions_of
 from kstore.coordinator.group.list_groups import read_retrying
+from kstore.coordinator.group.member_description import MemberDescription
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
 from kstore.coordinator.group.store_group import find_table
 from kstore.coordinator.group.subscription import CONSUMER, decode_assignment
@@ -28,18 +29,6 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 
 
-class StoredMember(NamedTuple):
-    """A member and its partitions; ``instance_id`` is empty for a dynamic one."""
-
-    member_id: str
-    instance_id: str
-    client_id: str
-    host: str
-    assignment: tuple[TopicPartition, ...]
-    epoch: int | None = None  # of a group of KIP-848, like the next
-    target: tuple[TopicPartition, ...] = ()
-
-
 class StoredGroup(NamedTuple):
     """A group; ``state`` and ``group_type`` are Kafka's names.
 
@@ -50,7 +39,7 @@ class StoredGroup(NamedTuple):
     group_type: str
     state: str
     assignor: str
-    members: tuple[StoredMember, ...]
+    members: tuple[MemberDescription, ...]
     epoch: int | None = None  # of a group of KIP-848, like the next
     target_epoch: int | None = None
 
@@ -97,7 +86,7 @@ def _warn(group_id: str, error: CorruptRecordError) -> None:
 def _classic(group: GroupSnapshot) -> StoredGroup:
     is_consumer = group.protocol_type == CONSUMER  # others have assignments of their own formats
     members = tuple(
-        StoredMember(
+        MemberDescription(
             each.member_id,
             each.instance_id or "",
             each.client_id,
@@ -126,7 +115,7 @@ def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
 def _consumer(group: ConsumerGroup, names: dict[bytes, str]) -> StoredGroup:
     described = group.describe()
     members = tuple(
-        StoredMember(
+        MemberDescription(
             each.member_id,
             each.instance_id or "",
             each.client_id,
